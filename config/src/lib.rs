@@ -1,0 +1,1 @@
+//! The daemon's configuration: one struct per subject, every key with a default, unknown keys refused.

@@ -1,0 +1,1 @@
+//! From an image reference to layers on disk: reference, registry client, verification, unpacking.

@@ -1,0 +1,1 @@
+//! A pod's network: namespaces, loopback, the built-in bridge, CNI plugins.

@@ -1,0 +1,1 @@
+//! Layers on disk and the overlay plans made of them.

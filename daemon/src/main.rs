@@ -1,0 +1,3 @@
+//! berthd: the node daemon that serves CRI.
+
+fn main() {}

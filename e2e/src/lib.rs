@@ -1,0 +1,1 @@
+//! End-to-end harness: private nodes, images, a registry, real clients, a leak checker.

@@ -1,0 +1,1 @@
+//! Every wire word of Berth, one feature per wire.

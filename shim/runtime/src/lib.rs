@@ -1,0 +1,1 @@
+//! The embedded low-level runtime: an OCI bundle becomes a process.

@@ -1,0 +1,3 @@
+//! The project's chores: demo, test, tools, tidy, bench.
+
+fn main() {}
