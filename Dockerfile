@@ -1,0 +1,20 @@
+# Three stages: `build` compiles the shipped binaries, `test` runs the whole test command (it needs --privileged and a
+# writable /sys/fs/cgroup), `dist` holds only the binaries, to be copied out:
+#   docker build --target dist -o type=local,dest=out .
+FROM rust:1.95-bookworm AS build
+WORKDIR /src
+COPY . .
+RUN cargo build --locked --profile dist --bin berthd --bin berth-shim
+
+FROM golang:1.26-bookworm AS go
+
+FROM build AS test
+COPY --from=go /usr/local/go /usr/local/go
+ENV PATH=/usr/local/go/bin:$PATH
+CMD ["cargo", "xtask", "test"]
+
+FROM scratch AS dist
+COPY --from=build /src/target/dist/berthd /usr/bin/berthd
+COPY --from=build /src/target/dist/berth-shim /usr/bin/berth-shim
+COPY --from=build /src/systemd/berthd.service /usr/lib/systemd/system/berthd.service
+COPY --from=build /src/LICENSE /usr/share/doc/berth/LICENSE
