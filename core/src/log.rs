@@ -1,0 +1,1 @@
+//! The CRI log record: writer and reader.

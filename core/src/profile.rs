@@ -1,0 +1,1 @@
+//! Default profile texts: seccomp, capabilities, masked paths.
