@@ -1,0 +1,77 @@
+//! Debian packages: installed when root on Debian, else the line to run is printed; some are only unpacked.
+
+use crate::{layout, process};
+use anyhow::bail;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Packages that tests and peers need installed.
+const INSTALLED: [&str; 6] = ["iproute2", "iptables", "nftables", "libseccomp-dev", "pkg-config", "procps"];
+
+/// Packages whose files go into test images: unpacked beside the peers, never installed (busybox
+/// and busybox-static exclude each other).
+const UNPACKED: [&str; 1] = ["busybox-static"];
+
+/// Installs and unpacks what is missing.
+pub(crate) fn run() -> anyhow::Result<()> {
+    let missing: Vec<&str> = INSTALLED.into_iter().filter(|name| !installed(name)).collect();
+    if !missing.is_empty() {
+        install(&missing)?;
+    }
+    for name in UNPACKED {
+        unpack(name)?;
+    }
+    Ok(())
+}
+
+fn installed(name: &str) -> bool {
+    let asked = Command::new("dpkg-query").args(["-W", "-f", "${db:Status-Status}", name]).output();
+    asked.is_ok_and(|output| output.stdout == b"installed")
+}
+
+fn install(missing: &[&str]) -> anyhow::Result<()> {
+    let line = format!("apt-get install -y --no-install-recommends {}", missing.join(" "));
+    if !(process::is_root() && process::exists("apt-get")) {
+        bail!("packages are missing; as root on Debian run: apt-get update && {line}");
+    }
+    println!("   {line}");
+    update()?;
+    process::run(apt().args(["install", "-y", "--no-install-recommends"]).args(missing))
+}
+
+fn update() -> anyhow::Result<()> {
+    process::run(apt().arg("update"))
+}
+
+fn apt() -> Command {
+    let mut command = Command::new("apt-get");
+    command.arg("-qq").env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
+    command
+}
+
+/// Puts a package's files under `<tools>/deb/<name>`.
+fn unpack(name: &str) -> anyhow::Result<()> {
+    let into = layout::tools().join("deb").join(name);
+    if into.is_dir() {
+        return Ok(());
+    }
+    println!("   unpacking {name}");
+    let fetched = layout::tools().join("deb/.fetch");
+    std::fs::create_dir_all(&fetched)?;
+    if download(name, &fetched).is_err() {
+        update()?;
+        download(name, &fetched)?;
+    }
+    let part = into.with_extension("part");
+    for entry in std::fs::read_dir(&fetched)? {
+        let path = entry?.path();
+        process::run(Command::new("dpkg-deb").arg("-x").arg(&path).arg(&part))?;
+        std::fs::remove_file(&path)?;
+    }
+    Ok(std::fs::rename(&part, &into)?)
+}
+
+fn download(name: &str, into: &Path) -> anyhow::Result<()> {
+    // apt drops to a user that may not write here, and warns; it then fetches as root.
+    process::run(apt().current_dir(into).args(["download", name]).stderr(Stdio::null()))
+}

@@ -1,0 +1,55 @@
+//! The demo and the benchmarks: programs of e2e, built with the product and run on it.
+
+use crate::{layout, peers, process};
+use anyhow::bail;
+use std::process::Command;
+
+/// `cargo xtask demo [--keep]`.
+pub(crate) fn demo(args: &[String]) -> anyhow::Result<()> {
+    for arg in args {
+        if arg != "--keep" {
+            bail!("demo knows --keep only, not {arg:?}");
+        }
+    }
+    need_root("The demo makes namespaces, mounts, cgroups and a bridge")?;
+    peers::run(&["critools".to_owned()])?;
+    build("release")?;
+    let program = layout::binaries()?.join("berth-demo");
+    process::run(Command::new(program).args(args).env("BERTH_E2E_TOOLS", layout::tools()))
+}
+
+/// `cargo xtask bench pod …`: measured on the shipped profile.
+pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
+    let Some((subject, rest)) = args.split_first() else {
+        bail!("bench what? There is: pod");
+    };
+    if subject != "pod" {
+        bail!("no benchmark {subject:?}; there is: pod");
+    }
+    need_root("Benchmarks start two container runtimes")?;
+    peers::run(&["critools", "containerd", "runc"].map(str::to_owned))?;
+    build("dist")?;
+    let binaries = layout::binaries()?;
+    let dist = binaries.parent().unwrap_or(&binaries).join("dist");
+    let mut program = Command::new(dist.join("berth-bench"));
+    program.arg(subject).args(rest).env("BERTH_E2E_TOOLS", layout::tools());
+    process::run(program.env("BERTH_E2E_REPORT", layout::root().join("BENCHMARKS.md")))
+}
+
+fn build(profile: &str) -> anyhow::Result<()> {
+    process::run(process::cargo("build").args(["--quiet", "--profile", profile, "--bins"]).args([
+        "--package",
+        "berthd",
+        "--package",
+        "berth-shim",
+        "--package",
+        "berth-e2e",
+    ]))
+}
+
+fn need_root(why: &str) -> anyhow::Result<()> {
+    if process::is_root() {
+        return Ok(());
+    }
+    bail!("{why}: that needs root. Run it again as root, for example `sudo -E cargo xtask …`")
+}

@@ -1,0 +1,118 @@
+//! `cargo xtask test`: everything a change must pass, in stages.
+
+use crate::counts::Counts;
+use crate::stage::{Stage, Stages};
+use crate::{deny, layout, peers, process, tidy};
+use anyhow::{Context, bail};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+const TOOLS: Stage = Stage::minutes("tools", 8);
+const HOUSE: Stage = Stage::minutes("house rules", 4);
+const BUILD: Stage = Stage::minutes("build", 8);
+const UNIT: Stage = Stage::minutes("unit", 3);
+const END_TO_END: Stage = Stage::minutes("end to end", 20);
+/// The end-to-end stage with the long runs.
+const LONG: Stage = Stage::minutes("end to end, all", 90);
+
+/// `cargo xtask test [--all] [filter ...]`.
+pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
+    let all = args.iter().any(|arg| arg == "--all");
+    let filters: Vec<&String> = args.iter().filter(|arg| *arg != "--all").collect();
+    let mut stages = Stages::new();
+    let mut counts = Counts::default();
+    stages.run(&TOOLS, || peers::run(if all { &args[..1] } else { &[] }));
+    // The build comes first, so that a broken tree says so once.
+    if stages.run(&BUILD, build).is_some() {
+        stages.run(&HOUSE, house);
+        if let Some(found) = stages.run(&UNIT, || tested(&mut unit())) {
+            counts.add(found);
+        }
+        let stage = if all { &LONG } else { &END_TO_END };
+        if let Some(found) = stages.run(stage, || tested(&mut end_to_end(all, &filters))) {
+            counts.add(found);
+        }
+    }
+    stages.summary();
+    let well = stages.all_well() && counts.failed == 0;
+    if !well && counts.failed == 0 {
+        // A stage that is no test failed: the closing line must not look like success.
+        counts.failed += 1;
+    }
+    println!("\n{counts}");
+    if well { Ok(()) } else { bail!("not everything passed; see the stages above") }
+}
+
+/// Formatting, arrows and walls, lints, licences.
+fn house() -> anyhow::Result<()> {
+    process::run(process::cargo("fmt").args(["--all", "--check"]))?;
+    tidy::run()?;
+    process::run(process::cargo("clippy").args([
+        "--quiet",
+        "--release",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ]))?;
+    deny::run()
+}
+
+/// Product and tests, so that the stages after it only run.
+fn build() -> anyhow::Result<()> {
+    process::run(process::cargo("build").args(["--release", "--workspace", "--bins"]))?;
+    process::run(process::cargo("test").args(["--release", "--workspace", "--no-run", "--quiet"]))
+}
+
+fn unit() -> Command {
+    let mut command = process::cargo("test");
+    command.args(["--release", "--workspace", "--exclude", "berth-e2e", "--no-fail-fast"]);
+    command
+}
+
+/// Tests of the harness itself, then the product's end-to-end tests.
+fn end_to_end(all: bool, filters: &[&String]) -> Command {
+    let mut command = process::cargo("test");
+    command.args(["--release", "--package", "berth-e2e", "--no-fail-fast"]);
+    if !filters.is_empty() {
+        command.args(["--test", "e2e"]);
+    }
+    command.arg("--").args(filters);
+    command.env("BERTH_E2E_TOOLS", layout::tools());
+    if all {
+        command.env("BERTH_E2E_ALL", "1");
+    }
+    command
+}
+
+/// Runs tests, shows their output and counts what they say.
+fn tested(command: &mut Command) -> anyhow::Result<Counts> {
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+    let output = child.stdout.take().context("no output to read")?;
+    let mut counts = Counts::default();
+    for line in BufReader::new(output).lines() {
+        let line = line?;
+        match Counts::in_line(&line) {
+            Some(found) => counts.add(found),
+            None if quiet(&line) => {}
+            None => println!("{line}"),
+        }
+    }
+    let status = child.wait()?;
+    println!("   {counts}");
+    if !status.success() && counts.failed == 0 {
+        bail!("the tests ended with {status}");
+    }
+    if counts.passed == 0 {
+        bail!("no test ran");
+    }
+    Ok(counts)
+}
+
+/// Lines that say nothing: each passing unit test, and empty ones.
+fn quiet(line: &str) -> bool {
+    line.is_empty()
+        || line.starts_with("running ")
+        || (line.starts_with("test ") && line.ends_with(" ... ok"))
+}
