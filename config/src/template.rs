@@ -94,7 +94,8 @@ mod tests {
         let mut known = Vec::new();
         flatten("", &table, &mut known);
         let mut printed = key_names();
-        (known.sort(), printed.sort());
+        known.sort();
+        printed.sort();
         assert_eq!(known, printed);
     }
 
