@@ -1,1 +1,8 @@
 //! Every wire word of Berth, one feature per wire.
+
+#[cfg(feature = "cri")]
+pub mod cri;
+#[cfg(feature = "shim")]
+pub mod shim;
+#[cfg(feature = "shim")]
+pub mod ttrpc;
