@@ -1,0 +1,106 @@
+//! The runtime's own binary in a form that a container cannot write to: /proc/self/exe of an init leads there (CVE-2019-5736).
+
+use std::fs::File;
+use std::io::{self, Seek};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+
+use crate::mount::{Change, attr, clone_tree, set_attributes};
+
+/// Opens the program at `path` for execution by descriptor: through a detached read-only mount of that one file, or, where the
+/// kernel cannot make one, as a sealed copy in memory. One per process is enough; all children share its pages.
+///
+/// # Errors
+/// Those of opening the file, or of the copy.
+pub fn sealed_exe(path: &Path) -> io::Result<OwnedFd> {
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    seal(file, path)
+}
+
+/// The program of this process, sealed; as it is when it was itself executed from a sealed descriptor.
+///
+/// # Errors
+/// As [`sealed_exe`].
+pub fn sealed_self() -> io::Result<OwnedFd> {
+    let path = Path::new("/proc/self/exe");
+    let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let read_only = rustix::fs::fstatvfs(&file)?.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+    // A memfd has no name: its link count is zero. A replaced binary on disk is sealed like any other.
+    let in_memory = || {
+        let text = rustix::fs::readlink(path, Vec::new());
+        matches!(text, Ok(text) if text.as_bytes().starts_with(b"/memfd:"))
+    };
+    if read_only || in_memory() { Ok(file) } else { seal(file, path) }
+}
+
+fn seal(file: OwnedFd, path: &Path) -> io::Result<OwnedFd> {
+    match read_only_mount(&file) {
+        Ok(fd) => Ok(fd),
+        Err(_) => memory_copy(path),
+    }
+}
+
+/// A detached mount of just this file, read-only.
+///
+/// # Errors
+/// ENOSYS on kernels before 5.12, EPERM without CAP_SYS_ADMIN, EINVAL for a file on a detached mount.
+pub fn read_only_mount(file: impl AsFd) -> io::Result<OwnedFd> {
+    let tree = clone_tree(file, false)?;
+    let change = Change { set: attr::RDONLY | attr::NOSUID | attr::NODEV, ..Change::default() };
+    set_attributes(&tree, &change, false)?;
+    Ok(tree)
+}
+
+/// A sealed copy of the file in memory.
+///
+/// # Errors
+/// EACCES where the machine forbids executing from memory (vm.memfd_noexec=2).
+pub fn memory_copy(path: &Path) -> io::Result<OwnedFd> {
+    const F_SEAL_EXEC: u32 = 0x20;
+    let mut source = File::open(path)?;
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = match rustix::fs::memfd_create("berth", flags | MemfdFlags::EXEC) {
+        Err(rustix::io::Errno::INVAL) => rustix::fs::memfd_create("berth", flags)?,
+        other => other?,
+    };
+    let mut target = File::from(memory);
+    io::copy(&mut source, &mut target)?;
+    target.rewind()?;
+    let seals = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    if rustix::fs::fcntl_add_seals(&target, seals | SealFlags::from_bits_retain(F_SEAL_EXEC)).is_err() {
+        rustix::fs::fcntl_add_seals(&target, seals)?;
+    }
+    Ok(target.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+    use std::os::fd::AsRawFd;
+
+    fn try_write(fd: &OwnedFd) -> Result<(), Errno> {
+        let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let file = rustix::fs::open(link, OFlags::WRONLY, Mode::empty())?;
+        rustix::io::write(&file, b"x").map(drop)
+    }
+
+    #[test]
+    fn a_sealed_mount_cannot_be_written() {
+        let path = std::env::temp_dir().join(format!("berth-sealed-{}", std::process::id()));
+        std::fs::copy("/bin/true", &path).expect("copy");
+        let file = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).expect("open");
+        if let Ok(fd) = read_only_mount(&file) {
+            assert_eq!(try_write(&fd), Err(Errno::ROFS));
+        }
+        std::fs::remove_file(&path).expect("clean");
+    }
+
+    #[test]
+    fn a_sealed_copy_cannot_be_written() {
+        let fd = memory_copy(Path::new("/bin/true")).expect("copy");
+        assert_eq!(try_write(&fd), Err(Errno::PERM));
+    }
+}

@@ -1,0 +1,64 @@
+//! Signal dispositions and masks: blocked around a clone, back at their defaults before a program starts.
+
+use std::mem::MaybeUninit;
+
+/// Keeps every signal of the calling thread blocked while it lives.
+#[derive(Debug)]
+pub(crate) struct BlockAll(libc::sigset_t);
+
+impl BlockAll {
+    pub(crate) fn new() -> Self {
+        let mut all = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut old = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: both sets are written before they are read: the first by sigfillset, the second by the kernel (or by
+        // sigemptyset, should the call ever fail).
+        unsafe {
+            libc::sigfillset(all.as_mut_ptr());
+            libc::sigemptyset(old.as_mut_ptr());
+            libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), old.as_mut_ptr());
+            Self(old.assume_init())
+        }
+    }
+}
+
+impl Drop for BlockAll {
+    fn drop(&mut self) {
+        // SAFETY: restores a mask that the kernel gave us.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.0, std::ptr::null_mut()) };
+    }
+}
+
+/// Sets every signal to its default action and unblocks all: what a program may expect at its start.
+///
+/// Rust's std ignores SIGPIPE, and execve keeps what is ignored.
+pub fn reset() {
+    const KERNEL_SET: usize = 8;
+    // An all-zero kernel sigaction: SIG_DFL, no flags, empty mask. The raw call is used since libc refuses signals 32 and 33.
+    let default = [0u64; 4];
+    let empty = [0u8; KERNEL_SET];
+    for signal in 1..=64 {
+        if signal == libc::SIGKILL || signal == libc::SIGSTOP {
+            continue;
+        }
+        // SAFETY: `default` is at least as large as the kernel's sigaction; nothing is written back.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                default.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                KERNEL_SET,
+            );
+        }
+    }
+    // SAFETY: `empty` is as long as the size given; nothing is written back.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            libc::SIG_SETMASK,
+            empty.as_ptr(),
+            std::ptr::null_mut::<u64>(),
+            KERNEL_SET,
+        );
+    }
+}
