@@ -1,0 +1,187 @@
+//! The built-in network: a bridge, a veth pair per pod, leased addresses, one nftables table.
+//!
+//! Two daemons on one node live side by side with two bridges and two subnets: the table bears the bridge's name,
+//! and nothing else on the node is shared.
+
+mod address;
+mod bridge;
+mod error;
+mod pod;
+mod sysctl;
+mod table;
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::attachment::{Attachment, BuiltinRecord, By, PodIp};
+use crate::leases::Leases;
+use crate::netlink::nft::Nft;
+use crate::netlink::route::Route;
+use crate::netns::Netns;
+use crate::pod::PodNet;
+use crate::settings::BuiltinSettings;
+use crate::status::NetworkStatus;
+
+pub use error::BuiltinError;
+
+/// What a pod got.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Joined {
+    /// One address per subnet, in the order of the settings.
+    pub ips: Vec<PodIp>,
+    /// Hardware address of the pod's interface.
+    pub mac: String,
+}
+
+/// The built-in network of one daemon.
+pub struct Builtin {
+    settings: BuiltinSettings,
+    leases: Arc<dyn Leases>,
+    /// Held while bridge and table are made; remembers the address given last.
+    making: Mutex<address::Cursor>,
+}
+
+impl Builtin {
+    /// Touches nothing yet.
+    pub fn new(settings: BuiltinSettings, leases: Arc<dyn Leases>) -> Self {
+        Self { settings, leases, making: Mutex::default() }
+    }
+
+    /// What teardown will need, known before anything is done.
+    pub fn plan(&self, pod: &PodNet) -> BuiltinRecord {
+        BuiltinRecord {
+            bridge: self.settings.bridge.clone(),
+            host_interface: pod::host_interface(&pod.sandbox),
+        }
+    }
+
+    /// Gives the pod its addresses, its interface and its host ports. On failure call [`Builtin::teardown`].
+    pub fn setup(&self, pod: &PodNet, record: &BuiltinRecord, netns: &Netns) -> Result<Joined, BuiltinError> {
+        let route = Route::open()?;
+        let nft = Nft::open()?;
+        let bridge = self.ensure(&route, &nft)?;
+        let ips = self.addresses(&pod.sandbox)?;
+        let plug = pod::Plug { record, netns, ips: &ips, bridge, mtu: self.settings.mtu };
+        let mac = plug.connect(&route)?;
+        self.open_ports(&nft, pod, &ips)?;
+        Ok(Joined { ips, mac })
+    }
+
+    /// Closes the pod's host ports and gives its addresses back. Its interface goes with its namespace, which
+    /// the caller removes: deleting a veth by itself takes twenty times as long.
+    pub fn teardown(&self, pod: &PodNet, record: &BuiltinRecord) -> Result<(), BuiltinError> {
+        let held: BTreeSet<IpAddr> = self.leases.held(&pod.sandbox)?.iter().map(|l| l.address).collect();
+        if !pod.ports.is_empty() && !held.is_empty() {
+            table::close_ports(&Nft::open()?, &record.bridge, &held)?;
+        }
+        Ok(self.leases.release(&pod.sandbox)?)
+    }
+
+    /// Whether the pod still has its interface and addresses.
+    pub fn check(&self, record: &BuiltinRecord, netns: &Netns, ips: &[PodIp]) -> Result<(), BuiltinError> {
+        pod::check(record, netns, ips)
+    }
+
+    /// Whether the next pod can be attached.
+    pub fn status(&self) -> NetworkStatus {
+        let looked = Route::open().map_err(BuiltinError::from).and_then(|r| bridge::look(&r, &self.settings));
+        match looked {
+            Ok(_) => NetworkStatus::ready(format!("built-in network on bridge {}", self.settings.bridge)),
+            Err(e) => NetworkStatus::not_ready("BuiltinNetworkNotReady", berth_core::error::chain(&e)),
+        }
+    }
+
+    /// See [`crate::Manager::restore`].
+    pub fn restore(&self, all: &[Attachment]) -> Result<(), BuiltinError> {
+        let owners: BTreeSet<&str> = all.iter().map(|a| a.pod.sandbox.as_str()).collect();
+        let leases = self.leases.list()?;
+        let strays: BTreeSet<_> =
+            leases.iter().map(|l| &l.owner).filter(|o| !owners.contains(o.as_str())).collect();
+        for owner in strays {
+            self.leases.release(owner)?;
+        }
+        let live: Vec<&Attachment> = all.iter().filter(|a| self.is_live(a)).collect();
+        let nft = Nft::open()?;
+        if live.is_empty() && table::stamp(&nft, &self.settings.bridge)?.is_none() {
+            return Ok(());
+        }
+        let ports = table::Ports::of(live.iter().map(|a| (&a.pod, &a.ips[..])));
+        self.rebuild(&Route::open()?, &nft, &live, ports)
+    }
+
+    fn is_live(&self, attachment: &Attachment) -> bool {
+        let ours = matches!(&attachment.by, By::Builtin(r) if r.bridge == self.settings.bridge);
+        ours && attachment.attached
+    }
+
+    /// Removes bridge and table. Pods that still hang on the bridge lose their network.
+    pub fn destroy(&self) -> Result<(), BuiltinError> {
+        let name = &self.settings.bridge;
+        table::remove(&Nft::open()?, name)?;
+        let route = Route::open()?;
+        match route.link(name)? {
+            Some(link) if link.kind == "bridge" => Ok(route.delete(name, link.index)?),
+            _ => Ok(()),
+        }
+    }
+
+    /// See [`crate::Manager::retire`].
+    pub fn retire(&self) -> Result<bool, BuiltinError> {
+        if !self.leases.list()?.is_empty() {
+            return Ok(false);
+        }
+        self.destroy().map(|()| true)
+    }
+
+    fn cursor(&self) -> std::sync::MutexGuard<'_, address::Cursor> {
+        self.making.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bridge and table as they should be; gives the bridge's index.
+    fn ensure(&self, route: &Route, nft: &Nft) -> Result<u32, BuiltinError> {
+        let _one_at_a_time = self.cursor();
+        let index = bridge::ensure(route, &self.settings)?;
+        if table::stamp(nft, &self.settings.bridge)? != Some(table::wanted_stamp(&self.settings)) {
+            let ports = table::open_ports(nft, &self.settings.bridge)?;
+            table::rebuild(nft, &self.settings, ports)?;
+        }
+        Ok(index)
+    }
+
+    fn rebuild(
+        &self,
+        route: &Route,
+        nft: &Nft,
+        live: &[&Attachment],
+        ports: table::Ports,
+    ) -> Result<(), BuiltinError> {
+        let _one_at_a_time = self.cursor();
+        if !live.is_empty() {
+            let index = bridge::ensure(route, &self.settings)?;
+            let hosts = live.iter().filter_map(|a| match &a.by {
+                By::Builtin(record) => Some(record.host_interface.as_str()),
+                _ => None,
+            });
+            bridge::adopt(route, index, hosts)?;
+        }
+        if !ports.is_empty() {
+            sysctl::route_localnet(&self.settings.bridge)?;
+        }
+        table::rebuild(nft, &self.settings, ports)
+    }
+
+    fn addresses(&self, sandbox: &str) -> Result<Vec<PodIp>, BuiltinError> {
+        let mut cursor = self.cursor();
+        let subnets = self.settings.subnets.iter();
+        subnets.map(|subnet| address::lease(&*self.leases, subnet, sandbox, &mut cursor)).collect()
+    }
+
+    fn open_ports(&self, nft: &Nft, pod: &PodNet, ips: &[PodIp]) -> Result<(), BuiltinError> {
+        if pod.ports.is_empty() {
+            return Ok(());
+        }
+        sysctl::route_localnet(&self.settings.bridge)?;
+        table::add_ports(nft, &self.settings.bridge, table::Ports::of([(pod, ips)]))
+    }
+}

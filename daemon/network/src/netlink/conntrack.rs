@@ -1,0 +1,1 @@
+//! Forgetting connections that still lead to a pod that has gone, or past one that has come.
