@@ -9,6 +9,6 @@ pub mod log;
 pub mod profile;
 pub mod time;
 
-pub use error::{Classified, Error, ErrorClass, KubeletWord};
+pub use error::{Classified, Error, ErrorClass, KubeletWord, Result};
 pub use id::{ContainerId, SandboxId};
 pub use time::Timestamp;
