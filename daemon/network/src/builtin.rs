@@ -7,6 +7,7 @@ mod address;
 mod bridge;
 mod error;
 mod pod;
+mod ports;
 mod sysctl;
 mod table;
 
@@ -64,7 +65,9 @@ impl Builtin {
         let ips = self.addresses(&pod.sandbox)?;
         let plug = pod::Plug { record, netns, ips: &ips, bridge, mtu: self.settings.mtu };
         let mac = plug.connect(&route)?;
-        self.open_ports(&nft, pod, &ips)?;
+        if !pod.ports.is_empty() {
+            ports::open(&route, &nft, record, pod, &ips)?;
+        }
         Ok(Joined { ips, mac })
     }
 
@@ -72,8 +75,8 @@ impl Builtin {
     /// the caller removes: deleting a veth by itself takes twenty times as long.
     pub fn teardown(&self, pod: &PodNet, record: &BuiltinRecord) -> Result<(), BuiltinError> {
         let held: BTreeSet<IpAddr> = self.leases.held(&pod.sandbox)?.iter().map(|l| l.address).collect();
-        if !pod.ports.is_empty() && !held.is_empty() {
-            table::close_ports(&Nft::open()?, &record.bridge, &held)?;
+        if !pod.ports.is_empty() {
+            ports::close(record, &held)?;
         }
         Ok(self.leases.release(&pod.sandbox)?)
     }
@@ -175,13 +178,5 @@ impl Builtin {
         let mut cursor = self.cursor();
         let subnets = self.settings.subnets.iter();
         subnets.map(|subnet| address::lease(&*self.leases, subnet, sandbox, &mut cursor)).collect()
-    }
-
-    fn open_ports(&self, nft: &Nft, pod: &PodNet, ips: &[PodIp]) -> Result<(), BuiltinError> {
-        if pod.ports.is_empty() {
-            return Ok(());
-        }
-        sysctl::route_localnet(&self.settings.bridge)?;
-        table::add_ports(nft, &self.settings.bridge, table::Ports::of([(pod, ips)]))
     }
 }

@@ -23,9 +23,7 @@ pub(super) fn ensure(route: &Route, settings: &BuiltinSettings) -> Result<u32, B
             continue;
         }
         if !subnet.is_ipv4() {
-            let enabled = sysctl::enable_ipv6(&settings.bridge);
-            enabled
-                .map_err(|source| BuiltinError::Sysctl { key: "net/ipv6 of the bridge".into(), source })?;
+            sysctl::ipv6_at_once(&settings.bridge)?;
         }
         route.add_address(link.index, subnet.gateway(), subnet.prefix())?;
         sysctl::forwarding(subnet.is_ipv4())?;

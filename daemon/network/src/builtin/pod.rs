@@ -37,6 +37,8 @@ impl Plug<'_> {
             netns: self.netns,
             mtu: self.mtu,
         })?;
+        let made = route.link(name)?.ok_or_else(|| drifted("the host's end is missing"))?;
+        route.hairpin(name, made.index)?;
         self.netns.run(|| self.configure())??;
         Ok(text(mac))
     }
@@ -47,12 +49,11 @@ impl Plug<'_> {
         let link = route.link(POD_INTERFACE)?.ok_or_else(|| drifted("eth0 is missing"))?;
         for ip in self.ips {
             if ip.address.is_ipv6() {
-                let enabled = sysctl::enable_ipv6(POD_INTERFACE);
-                enabled
-                    .map_err(|source| BuiltinError::Sysctl { key: "net/ipv6 of the pod".into(), source })?;
+                sysctl::ipv6_at_once(POD_INTERFACE)?;
             }
             route.add_address(link.index, ip.address, ip.prefix)?;
         }
+        route.up(POD_INTERFACE, link.index)?;
         for gateway in self.ips.iter().filter_map(|ip| ip.gateway) {
             route.add_default(link.index, gateway)?;
         }

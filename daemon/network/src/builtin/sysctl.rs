@@ -1,7 +1,6 @@
 //! Kernel settings of the node's network namespace that the bridge needs.
 
 use std::fs;
-use std::io;
 use std::path::PathBuf;
 
 use super::BuiltinError;
@@ -52,12 +51,10 @@ pub(super) fn route_localnet(bridge: &str) -> Result<(), BuiltinError> {
     set(&format!("net/ipv4/conf/{bridge}/route_localnet"), "1")
 }
 
-/// Switches IPv6 on for an interface, where the node's default has it off. Kernels without IPv6 fail later, at the
-/// address, with a clearer word.
-pub(super) fn enable_ipv6(interface: &str) -> io::Result<()> {
-    let file = path(&format!("net/ipv6/conf/{interface}/disable_ipv6"));
-    match fs::read_to_string(&file) {
-        Ok(now) if now.trim() == "1" => fs::write(&file, "0"),
-        _ => Ok(()),
-    }
+/// Makes IPv6 usable on an interface that is not up yet: switched on, where the node's default has it off, and
+/// without duplicate detection, which would keep even the link-local address, and with it the search for neighbours,
+/// back for a second or two.
+pub(super) fn ipv6_at_once(interface: &str) -> Result<(), BuiltinError> {
+    set(&format!("net/ipv6/conf/{interface}/disable_ipv6"), "0")?;
+    set(&format!("net/ipv6/conf/{interface}/accept_dad"), "0")
 }

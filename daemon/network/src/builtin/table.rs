@@ -60,9 +60,9 @@ pub(super) fn rebuild(nft: &Nft, settings: &BuiltinSettings, ports: Ports) -> Re
 }
 
 /// Opens ports; all of them or none.
-pub(super) fn add_ports(nft: &Nft, bridge: &str, ports: Ports) -> Result<(), BuiltinError> {
+pub(super) fn add_ports(nft: &Nft, bridge: &str, ports: &Ports) -> Result<(), BuiltinError> {
     let mut batch = Batch::default();
-    ports::add(&mut batch, &name(bridge), &ports);
+    ports::add(&mut batch, &name(bridge), ports);
     nft.commit(&batch).map_err(|source| match source.errno() {
         // The kernel says EEXIST when the same port leads to another pod.
         Some(_) if source.is_existing() => BuiltinError::PortTaken { port: ports.to_string(), source },
@@ -76,14 +76,14 @@ pub(super) fn open_ports(nft: &Nft, bridge: &str) -> Result<Ports, BuiltinError>
 }
 
 /// Closes every port that leads to one of these addresses.
-pub(super) fn close_ports(nft: &Nft, bridge: &str, pods: &BTreeSet<IpAddr>) -> Result<Ports, BuiltinError> {
+pub(super) fn close_ports(nft: &Nft, bridge: &str, pods: &BTreeSet<IpAddr>) -> Result<(), BuiltinError> {
     let table = name(bridge);
     let gone = ports::list(nft, &table)?.leading_to(pods);
     let mut batch = Batch::default();
     ports::remove(&mut batch, &table, &gone);
     match nft.commit(&batch) {
         Err(e) if !e.is_missing() => Err(e.into()),
-        _ => Ok(gone),
+        _ => Ok(()),
     }
 }
 

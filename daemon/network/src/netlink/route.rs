@@ -11,6 +11,7 @@ use crate::subnet::Subnet;
 const NEWLINK: u16 = 16;
 const DELLINK: u16 = 17;
 const GETLINK: u16 = 18;
+const SETLINK: u16 = 19;
 const NEWADDR: u16 = 20;
 const GETADDR: u16 = 22;
 const NEWROUTE: u16 = 24;
@@ -20,6 +21,8 @@ const IFLA_ADDRESS: u16 = 1;
 const IFLA_IFNAME: u16 = 3;
 const IFLA_MTU: u16 = 4;
 const IFLA_MASTER: u16 = 10;
+const IFLA_PROTINFO: u16 = 12;
+const BRPORT_MODE: u16 = 4;
 const IFLA_LINKINFO: u16 = 18;
 const IFLA_NET_NS_FD: u16 = 28;
 const INFO_KIND: u16 = 1;
@@ -43,6 +46,7 @@ const TYPE_UNICAST: u8 = 1;
 
 const AF_INET: u8 = 2;
 const AF_INET6: u8 = 10;
+const AF_BRIDGE: u8 = 7;
 
 /// The loopback interface has this index in every namespace.
 const LOOPBACK: u32 = 1;
@@ -110,9 +114,9 @@ impl Route {
         }
     }
 
-    /// Makes a bridge, up.
+    /// Makes a bridge, not yet up.
     pub(crate) fn add_bridge(&self, name: &str, mac: Mac, mtu: Option<u32>) -> Result<(), NetlinkError> {
-        let mut make = Message::new(NEWLINK, REQUEST | ACK | CREATE | EXCL, &ifinfo(0, IFF_UP))
+        let mut make = Message::new(NEWLINK, REQUEST | ACK | CREATE | EXCL, &ifinfo(0, 0))
             .text(IFLA_IFNAME, name)
             .attr(IFLA_ADDRESS, &mac);
         if let Some(mtu) = mtu {
@@ -127,7 +131,8 @@ impl Route {
         let fd = u32::try_from(veth.netns.as_fd().as_raw_fd()).unwrap_or(u32::MAX);
         let mtu = |m: Message| veth.mtu.map_or(m.clone(), |mtu| m.u32(IFLA_MTU, mtu));
         let peer = |m: Message| {
-            let m = m.raw(&ifinfo(0, IFF_UP)).text(IFLA_IFNAME, veth.peer);
+            // Not up yet: the kernel refuses to open an end that has no peer so far (ENOTCONN).
+            let m = m.raw(&ifinfo(0, 0)).text(IFLA_IFNAME, veth.peer);
             mtu(m.attr(IFLA_ADDRESS, &veth.peer_mac).u32(IFLA_NET_NS_FD, fd))
         };
         let make = Message::new(NEWLINK, REQUEST | ACK | CREATE | EXCL, &ifinfo(0, IFF_UP));
@@ -158,6 +163,16 @@ impl Route {
         self.socket.ack(&format!("put {name} on its bridge"), put)
     }
 
+    /// Lets a bridge send a frame back to where it came from: with br_netfilter, a pod that calls itself by a host
+    /// port or a service is bridged, not routed, and would never hear of it.
+    pub(crate) fn hairpin(&self, name: &str, index: u32) -> Result<(), NetlinkError> {
+        let mut fixed = ifinfo(index, 0);
+        fixed[0] = AF_BRIDGE;
+        let set =
+            Message::new(SETLINK, REQUEST | ACK, &fixed).nest(IFLA_PROTINFO, |m| m.attr(BRPORT_MODE, &[1]));
+        self.socket.ack(&format!("set {name} to hairpin mode"), set)
+    }
+
     /// Brings loopback up; the kernel then gives it its addresses itself.
     pub(crate) fn loopback_up(&self) -> Result<(), NetlinkError> {
         self.up("lo", LOOPBACK)
@@ -181,9 +196,15 @@ impl Route {
 
     /// The addresses of an interface, in the kernel's order.
     pub(crate) fn addresses(&self, index: u32) -> Result<Vec<(IpAddr, u8)>, NetlinkError> {
+        let of_link = |(of, ip, prefix)| (of == index).then_some((ip, prefix));
+        Ok(self.every_address()?.into_iter().filter_map(of_link).collect())
+    }
+
+    /// Every address here, with the index of its interface before and its prefix after it.
+    pub(crate) fn every_address(&self) -> Result<Vec<(u32, IpAddr, u8)>, NetlinkError> {
         let ask = Message::new(GETADDR, REQUEST | DUMP, &[0; 8]);
         let found = self.socket.ask("list addresses", ask)?;
-        Ok(found.iter().filter_map(|r| address_of(r, index)).collect())
+        Ok(found.iter().filter_map(address_of).collect())
     }
 
     /// Adds the default route through a gateway; one that is there already is a success.
@@ -252,13 +273,13 @@ fn link_of(reply: &Reply) -> Option<Link> {
     })
 }
 
-fn address_of(reply: &Reply, index: u32) -> Option<(IpAddr, u8)> {
-    if reply.kind != NEWADDR || u32_at(&reply.body, 4)? != index {
+fn address_of(reply: &Reply) -> Option<(u32, IpAddr, u8)> {
+    if reply.kind != NEWADDR {
         return None;
     }
     let found = attrs(reply.body.get(8..)?);
     let ip = found.find(IFA_LOCAL).or_else(|| found.find(IFA_ADDRESS)).and_then(ip_of)?;
-    Some((ip, *reply.body.get(1)?))
+    Some((u32_at(&reply.body, 4)?, ip, *reply.body.get(1)?))
 }
 
 fn hop_of(reply: &Reply) -> Option<Hop> {
