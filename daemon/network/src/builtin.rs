@@ -6,6 +6,7 @@
 mod address;
 mod bridge;
 mod error;
+mod forward;
 mod pod;
 mod ports;
 mod sysctl;
@@ -121,7 +122,9 @@ impl Builtin {
     /// Removes bridge and table. Pods that still hang on the bridge lose their network.
     pub fn destroy(&self) -> Result<(), BuiltinError> {
         let name = &self.settings.bridge;
-        table::remove(&Nft::open()?, name)?;
+        let nft = Nft::open()?;
+        forward::disallow(&nft, name)?;
+        table::remove(&nft, name)?;
         let route = Route::open()?;
         match route.link(name)? {
             Some(link) if link.kind == "bridge" => Ok(route.delete(name, link.index)?),
@@ -148,6 +151,7 @@ impl Builtin {
         if table::stamp(nft, &self.settings.bridge)? != Some(table::wanted_stamp(&self.settings)) {
             let ports = table::open_ports(nft, &self.settings.bridge)?;
             table::rebuild(nft, &self.settings, ports)?;
+            forward::allow(nft, &self.settings.bridge)?;
         }
         Ok(index)
     }
@@ -171,7 +175,8 @@ impl Builtin {
         if !ports.is_empty() {
             sysctl::route_localnet(&self.settings.bridge)?;
         }
-        table::rebuild(nft, &self.settings, ports)
+        table::rebuild(nft, &self.settings, ports)?;
+        forward::allow(nft, &self.settings.bridge)
     }
 
     fn addresses(&self, sandbox: &str) -> Result<Vec<PodIp>, BuiltinError> {

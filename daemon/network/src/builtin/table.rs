@@ -42,11 +42,24 @@ pub(super) fn stamp(nft: &Nft, bridge: &str) -> Result<Option<Vec<u8>>, BuiltinE
 pub(super) fn wanted_stamp(settings: &BuiltinSettings) -> Vec<u8> {
     let mut batch = Batch::default();
     layout::write(&mut batch, settings, &[]);
-    // A comment as nft writes it: type 0, length with the NUL, text. So people see it in a listing.
-    let text = format!("berth {:016x}\0", batch.digest());
-    let mut stamp = vec![0, u8::try_from(text.len()).unwrap_or_default()];
-    stamp.extend_from_slice(text.as_bytes());
-    stamp
+    comment(&format!("berth {:016x}", batch.digest()))
+}
+
+/// A comment as nft writes it: type 0, length with the NUL, text. So people see it in a listing.
+pub(super) fn comment(text: &str) -> Vec<u8> {
+    let mut bytes = vec![0, u8::try_from(text.len() + 1).unwrap_or_default()];
+    bytes.extend_from_slice(text.as_bytes());
+    bytes.push(0);
+    bytes
+}
+
+/// An interface name as the kernel compares it: 16 bytes.
+pub(super) fn interface(name: &str) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    for (to, from) in bytes.iter_mut().take(15).zip(name.bytes()) {
+        *to = from;
+    }
+    bytes
 }
 
 /// Replaces the table as a whole, with these ports open: one transaction, so no packet meets half a table.

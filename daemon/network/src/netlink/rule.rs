@@ -43,6 +43,7 @@ pub(crate) enum Header {
 #[derive(Debug, Clone)]
 pub(crate) enum Verdict {
     Drop,
+    Accept,
     Return,
     Jump(&'static str),
 }
@@ -128,6 +129,7 @@ impl Rule {
     pub(crate) fn verdict(self, verdict: &Verdict) -> Self {
         let (code, chain): (i32, Option<&str>) = match verdict {
             Verdict::Drop => (0, None),
+            Verdict::Accept => (1, None),
             Verdict::Jump(chain) => (-3, Some(chain)),
             Verdict::Return => (-5, None),
         };

@@ -1,7 +1,8 @@
 //! Pods on the built-in bridge: they reach each other and the outside, and leave nothing.
 
 use berth_network::builtin::BuiltinError;
-use berth_network::{Leases, Netns, NetworkError};
+use berth_network::settings::BuiltinSettings;
+use berth_network::{Leases, Manager, Mode, Netns, NetworkError, Settings, Subnet};
 
 use crate::world::{OUTSIDE, call_from, run, serve, until, world};
 
@@ -165,5 +166,28 @@ fn dual_stack_addresses_work_at_once() {
         assert_eq!(call_from(&a.netns, "10.77.0.3:80").as_deref(), Some("b ::ffff:10.77.0.2"));
         assert_eq!(call_from(&a.netns, "[2001:db8::2]:80").as_deref(), Some("outside 2001:db8::1"));
         manager.check(&a.attachment).unwrap();
+    });
+}
+
+#[test]
+fn a_firewall_that_drops_what_is_forwarded_lets_the_bridge_through() {
+    world(|w| {
+        run(
+            "nft",
+            &[
+                "add table ip filter; add chain ip filter FORWARD { type filter hook forward priority 0; policy drop; }",
+            ],
+        );
+        let before = run("nft", &["list", "ruleset"]);
+        let manager = w.builtin("br-a", &[SUBNET]);
+        let outside = w.outside();
+        serve(&outside, "outside", "0.0.0.0:80");
+        let a = w.attached(&manager, "a", vec![]);
+        assert!(call_from(&a.netns, &format!("{OUTSIDE}:80")).is_some());
+        manager.restore(std::slice::from_ref(&a.attachment)).unwrap();
+        let rules = run("nft", &["list", "chain", "ip", "filter", "FORWARD"]);
+        assert_eq!(rules.matches("comment \"berth br-a\"").count(), 2, "{rules}");
+        manager.destroy().unwrap();
+        assert_eq!(run("nft", &["list", "ruleset"]), before);
     });
 }

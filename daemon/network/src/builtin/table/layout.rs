@@ -8,8 +8,8 @@
 //! postrouting  hairpin (pod to pod by a host port), 127.0.0.1 to pod, and masquerading
 //! ```
 
-use super::TABLE_USERDATA;
 use super::ports::{MAPS, Map};
+use super::{TABLE_USERDATA, interface};
 use crate::netlink::message::{CREATE, Message};
 use crate::netlink::nft::{Batch, INET, Verb};
 use crate::netlink::route::octets;
@@ -115,15 +115,6 @@ fn rules(settings: &BuiltinSettings) -> Vec<(&'static str, Rule)> {
         }
     }
     rules
-}
-
-/// An interface name as the kernel compares it: 16 bytes.
-fn interface(name: &str) -> [u8; 16] {
-    let mut bytes = [0; 16];
-    for (to, from) in bytes.iter_mut().take(15).zip(name.bytes()) {
-        *to = from;
-    }
-    bytes
 }
 
 /// Loads the source or destination address of a packet of one family.
