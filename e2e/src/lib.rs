@@ -1,1 +1,17 @@
-//! End-to-end harness: private nodes, images, a registry, real clients, a leak checker.
+//! The harness of the end-to-end tests: private nodes, images, a registry, clients and a leak checker.
+//!
+//! Everything a test makes carries the tag of its run, so that runs beside each other do not meet,
+//! and so that the leak checker can tell its own from everybody else's.
+
+pub mod cri;
+pub mod crictl;
+pub mod harness;
+pub mod image;
+pub mod leak;
+pub mod node;
+pub mod paths;
+pub mod podspec;
+pub mod procfs;
+pub mod registry;
+pub mod samples;
+pub mod tag;

@@ -1,0 +1,36 @@
+//! Cgroups of a node in every hierarchy: below its parent, or anywhere under one of its ids.
+
+use super::Owned;
+use crate::node::hierarchies;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Directories below the node's parent, and directories named by its ids; the parent is the test's own.
+pub(super) fn find(owned: &Owned) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for root in hierarchies() {
+        walk(&root, owned, &mut found);
+    }
+    found
+}
+
+fn walk(dir: &Path, owned: &Owned, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let below = dir.file_name().is_some_and(|parent| *parent == *owned.name);
+        if below || owned.ids.iter().any(|id| name.contains(id.as_str())) {
+            found.push(entry.path());
+        } else {
+            walk(&entry.path(), owned, found);
+        }
+    }
+}
+
+/// Removes them, children first.
+pub(super) fn remove(owned: &Owned) {
+    for dir in find(owned) {
+        crate::node::remove_cgroup(&dir);
+    }
+}

@@ -1,0 +1,143 @@
+//! What a node can be, and the configuration files that say so.
+
+use super::Node;
+use crate::paths;
+use std::fs;
+
+/// Which daemon runs on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runtime {
+    /// The product.
+    Berth,
+    /// containerd with runc, for comparison, and to try tests on something known.
+    Containerd,
+}
+
+impl Runtime {
+    /// The product, unless `BERTH_E2E_RUNTIME=containerd` asks to try the tests on containerd.
+    pub fn from_env() -> Self {
+        match std::env::var("BERTH_E2E_RUNTIME").as_deref() {
+            Ok("containerd") => Self::Containerd,
+            _ => Self::Berth,
+        }
+    }
+}
+
+/// Where pods get their network from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// The product's own bridge.
+    Builtin,
+    /// CNI plugins: bridge, host-local, portmap.
+    Cni,
+    /// Loopback only.
+    None,
+}
+
+/// The settings of a node.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which daemon.
+    pub runtime: Runtime,
+    /// Which network.
+    pub network: NetworkMode,
+    /// Further lines at the top of the daemon's configuration.
+    pub extra_config: String,
+    /// Further arguments of the daemon.
+    pub extra_args: Vec<String>,
+    /// A program and arguments that the daemon is started through, such as `taskset -c 0`.
+    pub wrapper: Vec<String>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            runtime: Runtime::from_env(),
+            network: NetworkMode::Builtin,
+            extra_config: String::new(),
+            extra_args: Vec::new(),
+            wrapper: Vec::new(),
+        }
+    }
+}
+
+impl Settings {
+    /// The usual settings with another network.
+    pub fn network(network: NetworkMode) -> Self {
+        Self { network, ..Self::default() }
+    }
+}
+
+impl Node {
+    /// The daemon's configuration file.
+    pub fn config_path(&self) -> std::path::PathBuf {
+        self.dir.join("config.toml")
+    }
+
+    /// Writes the daemon's configuration and, for CNI, the network's.
+    pub(super) fn write_config(&self) -> anyhow::Result<()> {
+        let text = match self.settings.runtime {
+            Runtime::Berth => self.berth_config(),
+            Runtime::Containerd => self.containerd_config()?,
+        };
+        fs::write(self.config_path(), text)?;
+        let builtin_elsewhere =
+            self.settings.runtime == Runtime::Containerd && self.settings.network == NetworkMode::Builtin;
+        if self.settings.network == NetworkMode::Cni || builtin_elsewhere {
+            fs::write(self.dir.join("cni/10-e2e.conflist"), self.conflist())?;
+        }
+        Ok(())
+    }
+
+    fn berth_config(&self) -> String {
+        let mode = match self.settings.network {
+            NetworkMode::Builtin => "builtin",
+            NetworkMode::Cni => "cni",
+            NetworkMode::None => "none",
+        };
+        let dir = self.dir.display();
+        let plugins = paths::tools().join("cni");
+        let (bridge, subnet) = (self.tag.bridge(), &self.subnet);
+        format!(
+            "{extra}\n[cgroup]\ndriver = \"cgroupfs\"\n\n[image]\ncerts_dir = \"{dir}/certs.d\"\n\n\
+             [network]\nmode = \"{mode}\"\n\n[network.cni]\nconf_dir = \"{dir}/cni\"\n\
+             bin_dirs = [\"{plugins}\"]\n\n[network.builtin]\nbridge = \"{bridge}\"\nsubnets = [\"{subnet}\"]\n",
+            extra = self.settings.extra_config,
+            plugins = plugins.display(),
+        )
+    }
+
+    fn containerd_config(&self) -> anyhow::Result<String> {
+        let dir = self.dir.display();
+        let plugins = paths::tools().join("cni");
+        let runc = paths::peer("runc")?;
+        Ok(format!(
+            "version = 3\nroot = \"{dir}/root\"\nstate = \"{dir}/state\"\n\
+             disabled_plugins = [\"io.containerd.nri.v1.nri\"]\n[grpc]\naddress = \"{dir}/state/berthd.sock\"\n\
+             [plugins.'io.containerd.cri.v1.images'.registry]\nconfig_path = \"{dir}/certs.d\"\n\
+             [plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = \"registry.k8s.io/pause:3.10\"\n\
+             [plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n\
+             [plugins.'io.containerd.cri.v1.runtime'.cni]\nbin_dirs = [\"{plugins}\"]\nconf_dir = \"{dir}/cni\"\n\
+             [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\n\
+             runtime_type = \"io.containerd.runc.v2\"\n\
+             [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\n\
+             BinaryName = \"{runc}\"\nSystemdCgroup = false\n",
+            plugins = plugins.display(),
+            runc = runc.display(),
+        ))
+    }
+
+    /// bridge + host-local + portmap, as on many nodes.
+    fn conflist(&self) -> String {
+        let ipam = serde_json::json!({
+            "type": "host-local", "dataDir": self.dir.join("cni-leases"),
+            "ranges": [[{ "subnet": self.subnet.to_string() }]], "routes": [{ "dst": "0.0.0.0/0" }],
+        });
+        let bridge = serde_json::json!({
+            "type": "bridge", "bridge": self.tag.bridge(), "isGateway": true, "ipMasq": false, "ipam": ipam,
+        });
+        let portmap = serde_json::json!({ "type": "portmap", "capabilities": { "portMappings": true } });
+        let name = self.tag.name();
+        serde_json::json!({ "cniVersion": "1.1.0", "name": name, "plugins": [bridge, portmap] }).to_string()
+    }
+}
