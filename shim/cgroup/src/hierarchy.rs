@@ -154,7 +154,7 @@ fn open_root(path: &Path, magic: Option<i64>) -> Option<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
     let fd = open(path, flags, FileMode::empty()).ok()?;
     match magic {
-        Some(magic) if i64::try_from(fstatfs(&fd).ok()?.f_type).ok()? != magic => None,
+        Some(magic) if fstatfs(&fd).ok()?.f_type != magic => None,
         _ => Some(fd),
     }
 }
