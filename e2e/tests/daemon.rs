@@ -1,0 +1,151 @@
+//! The daemon itself: its configuration, its socket, its lock, its privileges, several of it side by side.
+
+use anyhow::{Context as _, Result};
+use berth_e2e::harness::Context;
+use berth_e2e::node::{Node, Settings};
+use berth_e2e::{check, paths, tests};
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Output, Stdio};
+use std::time::Duration;
+use tokio::process::Command;
+
+tests![
+    unknown_config_key,
+    default_config_is_valid,
+    stale_socket,
+    second_daemon_on_one_root,
+    two_daemons_side_by_side,
+    not_root,
+    socket_mode,
+    stable_status,
+];
+
+/// Runs the daemon by hand until it ends by itself.
+async fn ends(node: &Node, extra: &[&str], through: &[&str]) -> Result<Output> {
+    let mut words: Vec<std::ffi::OsString> = through.iter().map(Into::into).collect();
+    words.extend(node.command_line()?);
+    words.extend(extra.iter().map(Into::into));
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null()).kill_on_drop(true);
+    let limit = Duration::from_secs(10);
+    tokio::time::timeout(limit, command.output()).await.context("it did not end")?.map_err(Into::into)
+}
+
+fn words(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    format!("{}{}", String::from_utf8_lossy(out), String::from_utf8_lossy(err))
+}
+
+async fn unknown_config_key(context: Context) -> Result<()> {
+    let node = context.prepared(Settings::default())?;
+    let text = "[network]\nmode = \"none\"\n\n[network.builtin]\nbridgee = \"x\"\n";
+    std::fs::write(node.config_path(), text)?;
+    let output = ends(&node, &[], &[]).await?;
+    let said = words(&output);
+    check!(!output.status.success(), "it started: {said}");
+    check!(said.contains("bridgee"), "the key is not named: {said}");
+    check!(said.contains("`bridge`") || said.contains("\"bridge\"") || said.contains("bridge?"), "{said}");
+    check!(said.contains(":5") || said.contains("line 5"), "the line is not named: {said}");
+    node_starts(&node, "").await
+}
+
+/// With a good configuration the same node starts.
+async fn node_starts(node: &Node, text: &str) -> Result<()> {
+    std::fs::write(node.config_path(), text)?;
+    node.start_daemon().await?;
+    Ok(())
+}
+
+async fn default_config_is_valid(context: Context) -> Result<()> {
+    let node = context.prepared(Settings::default())?;
+    let output = Command::new(paths::product("berthd")?).args(["config", "default"]).output().await?;
+    let text = String::from_utf8(output.stdout)?;
+    for key in ["root", "state", "certs_dir", "max_parallel_layers", "spool", "bin_dirs", "masquerade"] {
+        check!(text.contains(key), "{key} is missing from the default configuration:\n{text}");
+    }
+    // Its own default bridge and paths must not be touched by a test, so it is only read.
+    let bridge = node.tag().bridge();
+    let text = text.replace("\"berth0\"", &format!("\"{bridge}\""));
+    check!(text.contains(&bridge), "the default bridge is not berth0:\n{text}");
+    node_starts(&node, &text).await
+}
+
+async fn stale_socket(context: Context) -> Result<()> {
+    let node = context.node().await?;
+    node.kill_daemon().await?;
+    check!(node.socket().exists(), "no stale socket to try with");
+    node.start_daemon().await?;
+    let answer = node.cri().await?.version().await?;
+    check!(answer.runtime_name == "berth", "{answer:?}");
+    Ok(())
+}
+
+async fn second_daemon_on_one_root(context: Context) -> Result<()> {
+    let node = context.node().await?;
+    let output = ends(&node, &[], &[]).await?;
+    let said = words(&output);
+    check!(!output.status.success(), "a second daemon ran on one root: {said}");
+    let root = node.dir().join("root").display().to_string();
+    check!(said.contains(&root), "the root is not named: {said}");
+    let pid = node.daemon_pid().unwrap_or_default().to_string();
+    check!(said.contains(&pid), "the holder's pid {pid} is not named: {said}");
+    node.cri().await?.version().await.context("the first daemon no longer answers")?;
+    Ok(())
+}
+
+async fn two_daemons_side_by_side(context: Context) -> Result<()> {
+    let (one, two) = (context.bed().await?, context.bed().await?);
+    let (a, b) = (one.pod("same").await?, two.pod("same").await?);
+    let first = one.busybox_in(&a, "c", "sleep 1000").await?;
+    two.busybox_in(&b, "c", "sleep 1000").await?;
+    check!(one.cri().await?.pods().await?.len() == 1, "pods of the other daemon are listed");
+    two.node.remove_everything().await?;
+    two.node.stop_daemon().await?;
+    check!(one.exec(&first, "echo well").await? == "well\n", "its pod does not answer");
+    Ok(())
+}
+
+async fn not_root(context: Context) -> Result<()> {
+    let node = context.prepared(Settings::default())?;
+    let through = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+    // The program must be readable by that user, wherever the build put it.
+    let copy = node.dir().join("berthd");
+    std::fs::copy(paths::product("berthd")?, &copy)?;
+    std::fs::set_permissions(&copy, std::fs::Permissions::from_mode(0o755))?;
+    let mut command = Command::new(through[0]);
+    command.args(&through[1..]).arg(&copy).args(["--root", "/tmp/berth-nobody-root"]);
+    command.args(["--state", "/tmp/berth-nobody-state"]).stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(Duration::from_secs(10), command.output()).await??;
+    let said = words(&output);
+    check!(!output.status.success(), "it started: {said}");
+    check!(said.contains("root"), "what is needed is not said: {said}");
+    check!(!std::path::Path::new("/tmp/berth-nobody-root").exists(), "it left a root behind");
+    node.start_daemon().await?;
+    Ok(())
+}
+
+async fn socket_mode(context: Context) -> Result<()> {
+    let node = context.node().await?;
+    let mode = std::fs::metadata(node.socket())?.permissions().mode() & 0o777;
+    check!(mode == 0o660, "the socket has mode {mode:o}");
+    node.stop_daemon().await?;
+    check!(!node.socket().exists(), "the socket is still there after SIGTERM");
+    node.start_daemon().await?;
+    Ok(())
+}
+
+/// A kubelet writes its node status whenever the answer's order changes.
+async fn stable_status(context: Context) -> Result<()> {
+    let node = context.node().await?;
+    let mut cri = node.cri().await?;
+    let first = cri.status(false).await?;
+    for _ in 0..50 {
+        check!(cri.status(false).await? == first, "two calls differ");
+    }
+    node.kill_daemon().await?;
+    node.start_daemon().await?;
+    let mut cri = node.cri().await?;
+    let later = cri.status(false).await?;
+    check!(later == first, "after a restart: {later:?}, before: {first:?}");
+    Ok(())
+}
