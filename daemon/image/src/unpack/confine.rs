@@ -1,0 +1,63 @@
+//! What a worker gives up before it looks at the first byte from outside.
+
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, UnshareFlags, remove_capability_from_bounding_set, set_capabilities,
+    set_no_new_privs,
+};
+use std::io;
+
+/// What applying a layer needs: owners, modes, devices, file capabilities. No mounts, no network, no other processes.
+const KEPT: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::DAC_OVERRIDE)
+    .union(CapabilitySet::FOWNER)
+    .union(CapabilitySet::FSETID)
+    .union(CapabilitySet::MKNOD)
+    .union(CapabilitySet::SETFCAP);
+
+/// Address space: several times what decoding with the largest window takes.
+const MAX_MEMORY: u64 = 1 << 30;
+
+/// Confines the calling process, which must have one thread.
+///
+/// # Errors
+/// The step that the kernel refused.
+pub fn confine(max_file: u64) -> io::Result<()> {
+    rustix::process::umask(rustix::fs::Mode::empty());
+    isolate().map_err(named("leave the network namespace"))?;
+    limit(Resource::Core, 0)?;
+    limit(Resource::As, MAX_MEMORY)?;
+    limit(Resource::Fsize, max_file)?;
+    drop_capabilities().map_err(named("drop capabilities"))?;
+    set_no_new_privs(true).map_err(named("set no_new_privs"))
+}
+
+fn named(step: &'static str) -> impl FnOnce(rustix::io::Errno) -> io::Error {
+    move |errno| io::Error::other(format!("{step}: {errno}"))
+}
+
+#[allow(
+    deprecated,
+    reason = "the safe spelling; the process has one thread and shares nothing that is unshared here"
+)]
+fn isolate() -> rustix::io::Result<()> {
+    rustix::thread::unshare(UnshareFlags::NEWNET | UnshareFlags::NEWIPC)
+}
+
+/// Lowers a limit, never above what is allowed already.
+fn limit(resource: Resource, wanted: u64) -> io::Result<()> {
+    let now = rustix::process::getrlimit(resource);
+    let wanted = now.maximum.map_or(wanted, |maximum| maximum.min(wanted));
+    let limit = Rlimit { current: Some(wanted), maximum: Some(wanted) };
+    setrlimit(resource, limit).map_err(named("lower a resource limit"))
+}
+
+fn drop_capabilities() -> rustix::io::Result<()> {
+    let had = rustix::thread::capabilities(None)?;
+    for capability in had.permitted.difference(KEPT).iter() {
+        remove_capability_from_bounding_set(capability)?;
+    }
+    let kept = had.permitted.intersection(KEPT);
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: none })
+}
