@@ -1,43 +1,35 @@
 //! CNI 1.1 by executing plugins.
+//!
+//! Nothing is looked up twice: an attachment carries its configuration and its result, so DEL and CHECK work when
+//! the file has changed or gone, and after any restart.
 
-use berth_core::{Classified, ErrorClass};
+mod capability;
+mod catalog;
+mod config;
+mod error;
+mod exec;
+pub mod leftover;
+mod plugin;
+mod result;
+mod status;
+mod version;
 
-use crate::attachment::{Attachment, CniRecord, PodIp};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+
+use crate::attachment::{Attachment, By, CniRecord, PodIp};
 use crate::pod::PodNet;
 use crate::settings::CniSettings;
 use crate::status::NetworkStatus;
 
-/// A plugin or a configuration failed.
-#[derive(Debug, thiserror::Error)]
-pub enum CniError {
-    /// There is no usable configuration.
-    #[error("no usable CNI configuration in {dir}: {why}")]
-    NoConfig {
-        /// The directory.
-        dir: String,
-        /// What was found instead.
-        why: String,
-    },
-    /// A plugin is not on this node.
-    #[error("CNI plugin {plugin:?} of network {network} is in none of {dirs}")]
-    PluginMissing {
-        /// Its `type`.
-        plugin: String,
-        /// The network.
-        network: String,
-        /// Where it was looked for.
-        dirs: String,
-    },
-}
-
-impl Classified for CniError {
-    fn class(&self) -> ErrorClass {
-        match self {
-            CniError::NoConfig { .. } => ErrorClass::Unavailable,
-            CniError::PluginMissing { .. } => ErrorClass::FailedPrecondition,
-        }
-    }
-}
+use catalog::Catalog;
+use config::Network;
+pub use error::CniError;
+use plugin::Call;
+use result::Json;
+use status::{Known, Watcher};
 
 /// What ADD gave.
 #[derive(Debug, Clone)]
@@ -46,7 +38,7 @@ pub struct Added {
     pub ips: Vec<PodIp>,
     /// Hardware address of the pod's interface.
     pub mac: Option<String>,
-    /// The result, verbatim.
+    /// The result, as JSON.
     pub raw: String,
 }
 
@@ -54,46 +46,171 @@ pub struct Added {
 #[derive(Debug)]
 pub struct Cni {
     settings: CniSettings,
+    catalog: Catalog,
+    watcher: Arc<Watcher>,
 }
 
 impl Cni {
     /// Reads nothing yet.
     pub fn new(settings: CniSettings) -> Self {
-        Self { settings }
+        let catalog = Catalog::new(settings.conf_dir.clone());
+        Self { settings, catalog, watcher: Arc::default() }
     }
 
     /// Whether a usable configuration is there now.
     pub fn configured(&self) -> bool {
-        false
+        self.catalog.view().network.is_some()
     }
 
     /// The configuration that a new pod would get.
     pub fn plan(&self) -> Result<CniRecord, CniError> {
-        Err(CniError::NoConfig { dir: self.settings.conf_dir.display().to_string(), why: "none".into() })
+        let view = self.catalog.view();
+        let Some((file, network)) = view.network else {
+            return Err(CniError::NoConfig {
+                dir: self.catalog.dir().to_owned(),
+                why: none_because(&view.skipped),
+            });
+        };
+        Ok(CniRecord {
+            network: network.name.clone(),
+            file: file.display().to_string(),
+            config: network.text.clone(),
+            result: None,
+        })
     }
 
-    /// ADD, through the whole list.
-    pub fn add(&self, _pod: &PodNet, _record: &CniRecord, _interface: &str) -> Result<Added, CniError> {
-        self.plan().map(|_| Added { ips: Vec::new(), mac: None, raw: String::new() })
+    /// ADD, through the whole list; each plugin gets the result of the one before.
+    pub fn add(&self, pod: &PodNet, record: &CniRecord, interface: &str) -> Result<Added, CniError> {
+        let network = saved(record)?;
+        let call = self.call("ADD", &network, pod, interface)?;
+        let mut result: Option<Json> = None;
+        for plugin in &network.plugins {
+            let bad =
+                |why| CniError::Result { plugin: plugin.kind.clone(), network: network.name.clone(), why };
+            let stdout = call.plugin(plugin, result.as_ref())?;
+            result = Some(result::parse(&stdout, network.version).map_err(bad)?);
+        }
+        let result = result.unwrap_or_default();
+        let bad = |why| CniError::Result { plugin: "*".into(), network: network.name.clone(), why };
+        let ips = result::addresses(&result, interface).map_err(bad)?;
+        if ips.is_empty() {
+            return Err(CniError::NoAddress { network: network.name });
+        }
+        let mac = result::mac(&result, interface);
+        Ok(Added { ips, mac, raw: Value::Object(result).to_string() })
     }
 
-    /// DEL, through the whole list in reverse.
-    pub fn del(&self, _pod: &PodNet, _record: &CniRecord, _interface: &str) -> Result<(), CniError> {
-        Ok(())
+    /// DEL, through the whole list in reverse. A plugin that is missing does not keep the others from their work.
+    pub fn del(&self, pod: &PodNet, record: &CniRecord, interface: &str) -> Result<(), CniError> {
+        let network = saved(record)?;
+        let call = self.call("DEL", &network, pod, interface)?;
+        let previous = previous(record)?.filter(|_| network.version.has_check());
+        let mut missing = None;
+        for plugin in network.plugins.iter().rev() {
+            match call.plugin(plugin, previous.as_ref()) {
+                Ok(_) => {}
+                Err(e @ CniError::PluginMissing { .. }) => missing = missing.or(Some(e)),
+                Err(e) => return Err(e),
+            }
+        }
+        missing.map_or(Ok(()), Err)
     }
 
-    /// CHECK, through the whole list.
-    pub fn check(&self, _pod: &PodNet, _record: &CniRecord, _interface: &str) -> Result<(), CniError> {
-        Ok(())
+    /// CHECK, through the whole list; a success where the network has none.
+    pub fn check(&self, pod: &PodNet, record: &CniRecord, interface: &str) -> Result<(), CniError> {
+        let network = saved(record)?;
+        let previous = previous(record)?;
+        if network.disable_check || !network.version.has_check() || previous.is_none() {
+            return Ok(());
+        }
+        let call = self.call("CHECK", &network, pod, interface)?;
+        network.plugins.iter().try_for_each(|plugin| call.plugin(plugin, previous.as_ref()).map(drop))
     }
 
-    /// GC of every network that is configured.
-    pub fn gc(&self, _all: &[Attachment]) -> Result<(), CniError> {
-        Ok(())
+    /// GC of every network that has attachments or is configured. All plugins are called, the first failure is told.
+    pub fn gc(&self, all: &[Attachment]) -> Result<(), CniError> {
+        let mut networks: BTreeMap<String, (Network, Vec<Value>)> = BTreeMap::new();
+        if let Some((_, network)) = self.catalog.view().network {
+            networks.insert(network.name.clone(), (Network::clone(&network), Vec::new()));
+        }
+        for attachment in all {
+            let By::Cni(record) = &attachment.by else { continue };
+            let network = saved(record)?;
+            let entry = networks.entry(network.name.clone()).or_insert_with(|| (network, Vec::new()));
+            entry.1.push(json!({"containerID": attachment.pod.sandbox, "ifname": attachment.interface}));
+        }
+        let mut failed = None;
+        for (network, valid) in networks.into_values() {
+            if let Err(e) = self.gc_network(&network, valid) {
+                tracing::warn!(network = network.name, error = %e, "CNI GC failed");
+                failed = failed.or(Some(e));
+            }
+        }
+        failed.map_or(Ok(()), Err)
     }
 
-    /// The cached answer to STATUS.
+    fn gc_network(&self, network: &Network, valid: Vec<Value>) -> Result<(), CniError> {
+        if network.disable_gc || !network.version.has_status() {
+            return Ok(());
+        }
+        let call = Call { settings: &self.settings, network, verb: "GC", pod: None };
+        let more = Map::from_iter([("cni.dev/valid-attachments".to_owned(), Value::Array(valid))]);
+        let ends: Vec<_> =
+            network.plugins.iter().map(|plugin| call.plugin_with(plugin, None, more.clone())).collect();
+        ends.into_iter().try_for_each(|end| end.map(drop))
+    }
+
+    /// The answer to STATUS as last heard. Never waits for plugins, except half a second for the very first answer.
     pub fn status(&self) -> NetworkStatus {
-        NetworkStatus::not_ready("NetworkPluginNotReady", "CNI is not configured")
+        let view = self.catalog.view();
+        let mut status = match &view.network {
+            None => NetworkStatus::not_ready(
+                "NetworkPluginNotReady",
+                format!(
+                    "no CNI configuration in {}: {}",
+                    self.catalog.dir().display(),
+                    none_because(&view.skipped)
+                ),
+            ),
+            Some((file, network)) => match self.watcher.ask(&self.settings, network) {
+                Known::Ready => {
+                    NetworkStatus::ready(format!("CNI network {} of {}", network.name, file.display()))
+                }
+                Known::Problem(why) => NetworkStatus::not_ready("NetworkPluginNotReady", why),
+                Known::Waiting => NetworkStatus::not_ready(
+                    "NetworkStatusUnknown",
+                    format!("the plugins of CNI network {} have not answered STATUS yet", network.name),
+                ),
+            },
+        };
+        status.skipped = view.skipped;
+        status
     }
+
+    fn call<'a>(
+        &'a self,
+        verb: &'static str,
+        network: &'a Network,
+        pod: &'a PodNet,
+        interface: &'a str,
+    ) -> Result<Call<'a>, CniError> {
+        if !config::is_word(&pod.sandbox) {
+            return Err(CniError::Argument { what: "sandbox id", value: pod.sandbox.clone() });
+        }
+        Ok(Call { settings: &self.settings, network, verb, pod: Some((pod, interface)) })
+    }
+}
+
+fn saved(record: &CniRecord) -> Result<Network, CniError> {
+    config::parse(&record.config).map_err(|why| CniError::Config { file: record.file.clone(), why })
+}
+
+fn previous(record: &CniRecord) -> Result<Option<Json>, CniError> {
+    let Some(text) = &record.result else { return Ok(None) };
+    let parsed = serde_json::from_str(text).map(Some);
+    parsed.map_err(|e| CniError::Config { file: record.file.clone(), why: format!("saved result: {e}") })
+}
+
+fn none_because(skipped: &[String]) -> String {
+    if skipped.is_empty() { "it holds no .conflist, .conf or .json file".into() } else { skipped.join("; ") }
 }

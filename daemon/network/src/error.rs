@@ -18,7 +18,7 @@ pub enum NetworkError {
     Builtin(#[from] BuiltinError),
     /// CNI.
     #[error(transparent)]
-    Cni(#[from] CniError),
+    Cni(Box<CniError>),
     /// The keeper of leases.
     #[error(transparent)]
     Lease(#[from] LeaseError),
@@ -30,7 +30,14 @@ pub enum NetworkError {
 impl NetworkError {
     /// Whether a plugin that DEL needs is not on this node any more: trying again soon is of no use.
     pub fn plugin_gone(&self) -> bool {
-        matches!(self, NetworkError::Cni(CniError::PluginMissing { .. }))
+        matches!(self, NetworkError::Cni(error) if matches!(**error, CniError::PluginMissing { .. }))
+    }
+}
+
+impl From<CniError> for NetworkError {
+    fn from(error: CniError) -> Self {
+        // Boxed because it carries four texts, and every result of the manager would be as large.
+        Self::Cni(Box::new(error))
     }
 }
 

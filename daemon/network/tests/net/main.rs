@@ -4,5 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "clippy's allowance for tests does not reach their helpers")]
 
 mod builtin;
+mod cni;
 mod ports;
 mod world;
