@@ -40,9 +40,9 @@ impl Crictl {
 
     /// What it prints with `-o json`, parsed.
     pub async fn json(&self, args: &[&str]) -> anyhow::Result<Value> {
-        let mut all = args.to_vec();
-        all.extend(["-o", "json"]);
-        let text = self.run(&all).await?;
+        // Flags must stand before the first plain argument.
+        let (verb, rest) = args.split_first().context("crictl without a verb")?;
+        let text = self.run(&[&[*verb, "-o", "json"], rest].concat()).await?;
         serde_json::from_str(&text).with_context(|| format!("crictl {}: {text}", args.join(" ")))
     }
 

@@ -28,9 +28,10 @@ pub fn pod(node: &Node, name: &str) -> wire::PodSandboxConfig {
     }
 }
 
-/// The same pod in the host's network.
+/// The same pod in the host's network; a kubelet then sends no hostname.
 pub fn host_network(node: &Node, name: &str) -> wire::PodSandboxConfig {
     let mut config = pod(node, name);
+    config.hostname.clear();
     if let Some(linux) = &mut config.linux
         && let Some(security) = &mut linux.security_context
     {
@@ -68,6 +69,20 @@ pub fn container(name: &str, image: &str, command: &[&str]) -> wire::ContainerCo
             resources: Some(wire::LinuxContainerResources::default()),
         }),
         ..Default::default()
+    }
+}
+
+/// The security context of a container, made if it has none.
+pub fn security(config: &mut wire::ContainerConfig) -> &mut wire::LinuxContainerSecurityContext {
+    let linux = config.linux.get_or_insert_default();
+    linux.security_context.get_or_insert_default()
+}
+
+/// Gives a container the namespaces that its pod was asked to have.
+pub(crate) fn join(config: &mut wire::ContainerConfig, pod: &wire::PodSandboxConfig) {
+    let linux = pod.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
+    if let Some(options) = linux.and_then(|security| security.namespace_options.clone()) {
+        security(config).namespace_options = Some(options);
     }
 }
 

@@ -35,6 +35,19 @@ pub fn read(pid: i32) -> Option<Process> {
     (!kernel).then_some(Process { pid, parent, command, cgroups })
 }
 
+/// The host's pid of the first process of the PID namespace of the container with this id.
+pub fn init_of(container: &str) -> Option<i32> {
+    let all = processes();
+    let mut mine = all.iter().filter(|process| process.cgroups.contains(container));
+    mine.find(|process| first_in_namespace(process.pid)).map(|process| process.pid)
+}
+
+fn first_in_namespace(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find(|line| line.starts_with("NSpid:"));
+    line.is_some_and(|line| line.split_whitespace().count() > 2 && line.ends_with("\t1"))
+}
+
 /// Proportional set size of a process in KiB.
 pub fn pss_kib(pid: i32) -> Option<u64> {
     field_kib(&format!("/proc/{pid}/smaps_rollup"), "Pss:")

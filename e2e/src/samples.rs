@@ -7,7 +7,7 @@ use serde_json::json;
 /// Applets that tests call, each a symbolic link to busybox.
 const APPLETS: &str = "sh cat echo ls sleep true false env id ps kill grep wc httpd wget nc mkdir rm touch \
     dd head tail mount umount ip ifconfig hostname stat printf test date seq yes awk sed tr cut sort \
-    chmod chown ln cp mv pwd nproc free top find xargs du df uname usleep trap mkfifo tee sync";
+    chmod chown ln cp mv pwd nproc free top find xargs du df uname usleep mkfifo mknod unshare readlink tee sync";
 
 /// The layer with a static busybox, its applets and the usual files of /etc.
 pub fn busybox_layer() -> anyhow::Result<Layer> {

@@ -2,8 +2,13 @@
 
 mod bad_images;
 mod bad_requests;
+mod container;
 mod crictl;
 mod daemon;
+mod images;
+mod limits;
+mod logs;
+mod network;
 mod restart;
 mod slice;
 
@@ -13,6 +18,11 @@ fn main() -> ExitCode {
     let tests = [
         slice::tests(),
         crictl::tests(),
+        container::tests(),
+        images::tests(),
+        limits::tests(),
+        logs::tests(),
+        network::tests(),
         bad_images::tests(),
         bad_requests::tests(),
         daemon::tests(),

@@ -71,9 +71,11 @@ impl Bed {
         Ok(Pod { id, config })
     }
 
-    /// Creates a container; its id.
+    /// Creates a container with its pod's namespaces; its id.
     pub async fn create(&self, pod: &Pod, config: &wire::ContainerConfig) -> anyhow::Result<String> {
-        let created = self.cri().await?.create(&pod.id, config, &pod.config).await;
+        let mut config = config.clone();
+        podspec::join(&mut config, &pod.config);
+        let created = self.cri().await?.create(&pod.id, &config, &pod.config).await;
         let id = created.context("CreateContainer")?;
         self.node.remember(&id);
         Ok(id)
