@@ -3,6 +3,9 @@
 //! Everything here is a thin, safe function over one mechanism of the kernel; what to do with it is decided elsewhere.
 #![cfg(target_os = "linux")]
 
+pub mod bpf;
+pub mod inherited;
+pub mod malloc;
 pub mod mount;
 pub mod namespace;
 pub mod path;

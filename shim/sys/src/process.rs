@@ -214,3 +214,23 @@ pub fn may_set_groups(proc: impl AsFd) -> bool {
     let mut text = [0; 8];
     !matches!(rustix::io::read(&fd, &mut text), Ok(n) if text[..n].starts_with(b"deny"))
 }
+
+/// The id of a child that has ended and was not reaped yet; it stays unreaped. None while all live, or without children.
+///
+/// # Errors
+/// Those of waitid.
+pub fn ended_child() -> io::Result<Option<i32>> {
+    // SAFETY: an all-zero siginfo is valid, and shows pid 0 when waitid found nobody.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the kernel writes a siginfo into `info`.
+    match check(unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, options) }.into()) {
+        Ok(_) => {
+            // SAFETY: waitid fills the child fields, or leaves them zero.
+            let pid = unsafe { info.si_pid() };
+            Ok((pid != 0).then_some(pid))
+        }
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

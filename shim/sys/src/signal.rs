@@ -62,3 +62,16 @@ pub fn reset() {
         );
     }
 }
+
+/// Sleeps until a child of this process has changed its state. The first call blocks SIGCHLD for the calling thread, so one that
+/// arrives between two calls is not lost. For processes with one thread.
+pub fn await_child() {
+    let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+    // SAFETY: the set is written by sigemptyset before it is used; no siginfo is asked for.
+    unsafe {
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
+        libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+        libc::sigwaitinfo(set.as_ptr(), std::ptr::null_mut());
+    }
+}

@@ -1,0 +1,321 @@
+//! create: everything up to the point before execve.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use berth_cgroup::{Cgroup, CgroupPath, Driver};
+use berth_sys::namespace::Namespaces;
+use oci_spec::runtime::{Hook, Hooks, Linux, LinuxNamespaceType, LinuxResources, Spec};
+use rustix::fs::{Mode, OFlags};
+
+use crate::args::{Context, CreateArgs, Created, ResolvedUser, Stdio};
+use crate::config::{self, kind_of, refuse};
+use crate::error::{At, Error};
+use crate::hooks;
+use crate::launch::{self, Answers, Built, Init, Start};
+use crate::seccomp::{self, Program};
+use crate::wire::{CgroupMounts, Common, CreateOrder, Order};
+
+/// Builds a container. Its process waits for [`crate::start()`]; the caller is its parent.
+///
+/// # Errors
+/// The step that failed. Nothing stays behind then: no process, no mount, no cgroup.
+pub fn create(args: CreateArgs) -> Result<Created, Error> {
+    config::check(&args.spec, args.overlay.is_some())?;
+    let linux = linux_of(&args.spec)?;
+    let filter = linux.seccomp().as_ref().map(seccomp::compile).transpose()?;
+    let agent = agent_of(linux, filter.as_ref());
+    let cgroup = make_cgroup(&args)?;
+    match build(&args, &cgroup, filter.as_ref(), agent.as_ref()) {
+        Ok(built) => Ok(finish(args, cgroup, filter, agent, built)),
+        Err(error) => {
+            // The first error is the one to tell; what cannot be removed now is found by the next create of that path.
+            let _ = cgroup.kill();
+            let _ = cgroup.delete();
+            Err(error)
+        }
+    }
+}
+
+fn linux_of(spec: &Spec) -> Result<&Linux, Error> {
+    spec.linux().as_ref().ok_or_else(|| refuse("linux", "is missing"))
+}
+
+/// Where the filter's listener goes.
+fn agent_of(linux: &Linux, filter: Option<&Program>) -> Option<(PathBuf, String)> {
+    let seccomp = linux.seccomp().as_ref().filter(|_| filter.is_some_and(Program::wants_listener))?;
+    let path = seccomp.listener_path().clone()?;
+    Some((path, seccomp.listener_metadata().clone().unwrap_or_default()))
+}
+
+fn make_cgroup(args: &CreateArgs) -> Result<Cgroup, Error> {
+    let linux = linux_of(&args.spec)?;
+    let path = match linux.cgroups_path().as_ref().filter(|p| !p.as_os_str().is_empty()) {
+        Some(path) => {
+            let text = path.to_str().ok_or_else(|| refuse("linux.cgroupsPath", "is not UTF-8"))?;
+            CgroupPath::parse(args.cgroup.driver, text)?
+        }
+        None => match args.cgroup.driver {
+            Driver::Cgroupfs => CgroupPath::parse(Driver::Cgroupfs, &format!("/{}", args.id))?,
+            Driver::Systemd => CgroupPath::parse(Driver::Systemd, &format!(":berth:{}", args.id))?,
+        },
+    };
+    let none = LinuxResources::default();
+    let resources = linux.resources().as_ref().unwrap_or(&none);
+    Ok(Cgroup::create(&args.cgroup.hierarchies, &path, resources)?)
+}
+
+/// Descriptors that init gets, and the numbers that the order calls them by.
+#[derive(Default)]
+struct Extras {
+    owned: Vec<OwnedFd>,
+    base: usize,
+}
+
+impl Extras {
+    fn add(&mut self, fd: OwnedFd) -> i32 {
+        self.owned.push(fd);
+        Start::number_of(self.base, self.owned.len() - 1)
+    }
+}
+
+/// Namespaces sorted into those joined, made by the clone, and made later by init.
+#[derive(Default)]
+struct Split {
+    joins: Vec<(u64, i32)>,
+    at_clone: Namespaces,
+    later: Namespaces,
+    fork: bool,
+}
+
+fn split(args: &CreateArgs, extras: &mut Extras) -> Result<Split, Error> {
+    let mut split = Split::default();
+    let mut fresh = Namespaces::empty();
+    for (i, namespace) in linux_of(&args.spec)?.namespaces().iter().flatten().enumerate() {
+        let kind = kind_of(namespace.typ());
+        let given = args.namespaces.iter().find(|(typ, _)| *typ == namespace.typ()).map(|(_, fd)| fd);
+        let path = namespace.path().as_ref().filter(|p| !p.as_os_str().is_empty());
+        let fd = match (given, path) {
+            (Some(fd), _) => fd.try_clone().step("copy a namespace's descriptor")?,
+            (None, Some(path)) => rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .at("open namespace", path)
+                .map_err(|f| f.note(format!("linux.namespaces[{i}].path")))?,
+            (None, None) => {
+                fresh |= kind;
+                continue;
+            }
+        };
+        split.fork |= kind == Namespaces::PID || kind == Namespaces::USER;
+        split.joins.push((kind.bits(), extras.add(fd)));
+    }
+    // A namespace belongs to the user namespace that it is made in, so with one of these the rest waits for it.
+    let user = has(&args.spec, LinuxNamespaceType::User);
+    let late = Namespaces::CGROUP | Namespaces::TIME;
+    split.later = if user { fresh } else { fresh.without(fresh.without(late)) };
+    split.at_clone = fresh.without(split.later);
+    split.fork |= split.later.contains(Namespaces::USER) || split.later.contains(Namespaces::PID);
+    // In a fork, what the clone made would be left behind by the process that forks; it makes them all.
+    if split.fork {
+        split.later = fresh;
+        split.at_clone = Namespaces::empty();
+    }
+    Ok(split)
+}
+
+fn has(spec: &Spec, kind: LinuxNamespaceType) -> bool {
+    spec.linux()
+        .as_ref()
+        .and_then(|l| l.namespaces().as_ref())
+        .is_some_and(|list| list.iter().any(|n| n.typ() == kind))
+}
+
+fn build(
+    args: &CreateArgs,
+    cgroup: &Cgroup,
+    filter: Option<&Program>,
+    agent: Option<&(PathBuf, String)>,
+) -> Result<Built, Error> {
+    let mut extras = Extras { base: args.preserved.len(), ..Extras::default() };
+    let split = split(args, &mut extras)?;
+    let mut order = order(args, cgroup, &split, filter)?;
+    if let Some((path, metadata)) = agent {
+        order.common.seccomp_listener = Some(extras.add(launch::connect_agent(path)?));
+        order.common.seccomp_metadata = Some(metadata.clone());
+    }
+    if let Some(listener) = &args.listener {
+        order.listener = Some(extras.add(listener.try_clone().step("copy the listener's descriptor")?));
+    }
+    order.idmaps = idmaps(args, &mut extras)?;
+    let order = Order::Create(Box::new(order));
+    let bytes = filter.map_or(&[][..], Program::bytes);
+    let mut unified = cgroup.unified_dir();
+    loop {
+        let extra: Vec<BorrowedFd<'_>> = extras.owned.iter().map(AsFd::as_fd).collect();
+        let start = Start {
+            exe: args.exe.as_fd(),
+            stdio: &args.stdio,
+            preserved: &args.preserved,
+            extra: &extra,
+            namespaces: split.at_clone,
+            cgroup: unified.as_ref().map(AsFd::as_fd),
+        };
+        let mut init = Init::spawn(&start)?;
+        if unified.is_none() {
+            cgroup.join(init.pid())?;
+        }
+        match init.build(&order, bytes, &mut Parent { args }) {
+            Err(error) if unified.is_some() && init.was_stillborn(&error) => unified = None,
+            other => return other,
+        }
+    }
+}
+
+fn order(
+    args: &CreateArgs,
+    cgroup: &Cgroup,
+    split: &Split,
+    filter: Option<&Program>,
+) -> Result<CreateOrder, Error> {
+    let mut spec = args.spec.clone();
+    // Compiled already, and most of the text.
+    if let Some(linux) = spec.linux_mut() {
+        linux.set_seccomp(None);
+        linux.set_resources(None);
+    }
+    Ok(CreateOrder {
+        id: args.id.clone(),
+        bundle: args.bundle.clone(),
+        overlay: args.overlay.clone(),
+        user: args.user.clone(),
+        switches: args.switches,
+        terminal: matches!(args.stdio, Stdio::Terminal),
+        common: Common {
+            cgroups: cgroup.v1_dirs(),
+            seccomp_flags: filter.map_or(0, Program::flags),
+            preserved: args.preserved.len() as u32,
+            ..Common::default()
+        },
+        joins: split.joins.clone(),
+        idmaps: Vec::new(),
+        make: split.later.bits(),
+        made: split.at_clone.bits(),
+        fork: split.fork,
+        runtime_hooks: runtime_hooks(&args.spec).next().is_some(),
+        listener: None,
+        cgroup_mounts: cgroup_mounts(args, cgroup),
+        spec,
+    })
+}
+
+/// The places that a cgroup mount of the container's shows; only looked for when there is one.
+fn cgroup_mounts(args: &CreateArgs, cgroup: &Cgroup) -> CgroupMounts {
+    let kinds = ["cgroup", "cgroup2"];
+    let wanted = args.spec.mounts().iter().flatten().any(|m| kinds.map(Some).contains(&m.typ().as_deref()));
+    if !wanted {
+        return CgroupMounts::default();
+    }
+    let directories = cgroup.v1_dirs();
+    let of = |mount: &Path| directories.iter().find(|d| d.starts_with(mount)).cloned();
+    let v1 = args.cgroup.hierarchies.v1_mounts();
+    CgroupMounts {
+        v1: v1
+            .into_iter()
+            .filter_map(|(mount, names)| of(&mount).map(|group| (mount, names, group)))
+            .collect(),
+        unified: cgroup.unified_path(),
+    }
+}
+
+/// One user namespace for every id-mapped mount.
+fn idmaps(args: &CreateArgs, extras: &mut Extras) -> Result<Vec<(usize, i32)>, Error> {
+    let mut out = Vec::new();
+    for (i, mount) in args.spec.mounts().iter().flatten().enumerate() {
+        let asked = mount.options().iter().flatten().any(|o| o == "idmap" || o == "ridmap");
+        let (users, groups) = match (mount.uid_mappings(), mount.gid_mappings()) {
+            (Some(users), Some(groups)) if !users.is_empty() && !groups.is_empty() => (users, groups),
+            (None, None) if asked => {
+                let linux = linux_of(&args.spec)?;
+                match (linux.uid_mappings(), linux.gid_mappings()) {
+                    (Some(users), Some(groups)) => (users, groups),
+                    _ => {
+                        return Err(refuse(
+                            format!("mounts[{i}]"),
+                            "idmap takes uidMappings and gidMappings",
+                        ));
+                    }
+                }
+            }
+            (None, None) => continue,
+            _ => return Err(refuse(format!("mounts[{i}]"), "takes uidMappings and gidMappings, both")),
+        };
+        out.push((i, extras.add(launch::user_namespace(args.exe.as_fd(), users, groups)?)));
+    }
+    Ok(out)
+}
+
+fn runtime_hooks(spec: &Spec) -> impl Iterator<Item = (&'static str, &Vec<Hook>)> {
+    let list = |kind, get: fn(&Hooks) -> &Option<Vec<Hook>>| {
+        spec.hooks().as_ref().and_then(|h| get(h).as_ref()).filter(|l| !l.is_empty()).map(|l| (kind, l))
+    };
+    [list("prestart", Hooks::prestart), list("createRuntime", Hooks::create_runtime)].into_iter().flatten()
+}
+
+/// This process, as init asks it.
+struct Parent<'a> {
+    args: &'a CreateArgs,
+}
+
+impl Answers for Parent<'_> {
+    fn map_users(&mut self, pid: i32) -> Result<(), Error> {
+        let linux = linux_of(&self.args.spec)?;
+        let none = Vec::new();
+        let users = linux.uid_mappings().as_ref().unwrap_or(&none);
+        let groups = linux.gid_mappings().as_ref().unwrap_or(&none);
+        Ok(launch::write_mappings(pid, users, groups)?)
+    }
+
+    fn hooks(&mut self, pid: i32) -> Result<(), Error> {
+        let state =
+            hooks::state_text(&self.args.id, "creating", Some(pid), &self.args.bundle, &self.args.spec);
+        for (kind, list) in runtime_hooks(&self.args.spec) {
+            hooks::run_all(kind, list, &state)?;
+        }
+        Ok(())
+    }
+}
+
+fn finish(
+    args: CreateArgs,
+    cgroup: Cgroup,
+    filter: Option<Program>,
+    agent: Option<(PathBuf, String)>,
+    built: Built,
+) -> Created {
+    let mut spec = args.spec;
+    if let Some(linux) = spec.linux_mut() {
+        linux.set_seccomp(None);
+    }
+    settle_user(&mut spec, &built.user);
+    let context =
+        Context { id: args.id.clone(), bundle: args.bundle, spec, seccomp: filter, listener: agent };
+    Created {
+        id: args.id,
+        pid: built.child.pid,
+        pidfd: built.child.pidfd,
+        user: built.user,
+        console: built.console,
+        cgroup,
+        warnings: built.warnings,
+        context: Arc::new(context),
+        channel: Some(built.channel),
+    }
+}
+
+/// Later processes run as who the first was found to be.
+fn settle_user(spec: &mut Spec, found: &ResolvedUser) {
+    if let Some(process) = spec.process_mut() {
+        let user = process.user_mut();
+        user.set_uid(found.uid).set_gid(found.gid).set_additional_gids(Some(found.groups.clone()));
+    }
+}

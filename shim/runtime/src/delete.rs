@@ -1,0 +1,36 @@
+//! delete: what a container holds is freed.
+
+use crate::args::{Context, Created};
+use crate::error::Error;
+use crate::hooks;
+
+/// Kills what is left of a container and removes its cgroup. Can be repeated; the first process is the caller's to reap.
+///
+/// Gives what went wrong without being a reason to fail: a poststop hook.
+///
+/// # Errors
+/// The cgroup cannot be emptied or removed.
+pub fn delete(created: &Created) -> Result<Vec<String>, Error> {
+    crate::kill(&created.pidfd, 9)?;
+    delete_parts(&created.context, &created.cgroup)
+}
+
+/// As [`delete`], for a container known by its parts.
+///
+/// # Errors
+/// As [`delete`].
+pub fn delete_parts(context: &Context, cgroup: &berth_cgroup::Cgroup) -> Result<Vec<String>, Error> {
+    let left = cgroup.procs().unwrap_or_default();
+    if !left.is_empty() {
+        cgroup.kill()?;
+    }
+    cgroup.delete()?;
+    let Some(list) = context.spec.hooks().as_ref().and_then(|h| h.poststop().as_ref()) else {
+        return Ok(Vec::new());
+    };
+    let state = hooks::state_text(&context.id, "stopped", None, &context.bundle, &context.spec);
+    // The container is gone whatever a hook says, and every hook is run.
+    let failed =
+        list.iter().filter_map(|hook| hooks::run_all("poststop", std::slice::from_ref(hook), &state).err());
+    Ok(failed.map(|error| error.to_string()).collect())
+}

@@ -1,0 +1,153 @@
+//! Hooks: programs that config.json wants run at points of a container's life, with its state on their standard input.
+
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use oci_spec::runtime::{Hook, Spec};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use serde::Serialize;
+
+use crate::error::Failure;
+
+/// Why a hook is no success.
+#[derive(Debug, thiserror::Error)]
+#[error("{kind} hook {}: {reason}", crate::error::printable(path))]
+pub struct HookError {
+    /// "createRuntime" and so on.
+    pub kind: String,
+    /// The program.
+    pub path: PathBuf,
+    /// What it did.
+    pub reason: String,
+}
+
+impl HookError {
+    pub(crate) fn into_failure(self) -> Failure {
+        Failure::refused(&format!("run {} hook", self.kind), Some(&self.path), self.reason)
+    }
+}
+
+/// The state of a container as the specification words it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct State<'a> {
+    /// The version of the specification.
+    pub oci_version: &'a str,
+    /// The container.
+    pub id: &'a str,
+    /// creating, created, running, stopped.
+    pub status: &'a str,
+    /// Its first process; left out when there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pid: Option<i32>,
+    /// Absolute.
+    pub bundle: &'a std::path::Path,
+    /// Sorted.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub annotations: std::collections::BTreeMap<&'a str, &'a str>,
+}
+
+/// The version of the specification that we are written for.
+pub const OCI_VERSION: &str = "1.3.0";
+
+/// The state as JSON.
+pub fn state_text(id: &str, status: &str, pid: Option<i32>, bundle: &std::path::Path, spec: &Spec) -> String {
+    let annotations = spec.annotations().iter().flatten().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let state = State { oci_version: OCI_VERSION, id, status, pid, bundle, annotations };
+    // A structure of strings and numbers always has a JSON form.
+    serde_json::to_string(&state).unwrap_or_default()
+}
+
+/// Runs the hooks one after the other; the first that fails ends the row.
+///
+/// # Errors
+/// A hook that cannot be run, ends with another code than 0 or takes longer than its time-out.
+pub fn run_all(kind: &str, list: &[Hook], state: &str) -> Result<(), HookError> {
+    list.iter().try_for_each(|hook| run(kind, hook, state))
+}
+
+fn run(kind: &str, hook: &Hook, state: &str) -> Result<(), HookError> {
+    let fail = |reason: String| HookError { kind: kind.to_owned(), path: hook.path().clone(), reason };
+    let mut command = Command::new(hook.path());
+    command.env_clear().stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    if let Some((name, rest)) = hook.args().as_deref().and_then(<[String]>::split_first) {
+        command.arg0(name).args(rest);
+    }
+    for entry in hook.env().iter().flatten() {
+        if let Some((key, value)) = entry.split_once('=') {
+            command.env(key, value);
+        }
+    }
+    let mut child = command.spawn().map_err(|e| fail(e.to_string()))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A hook that does not read its state is within its rights.
+        let _ = stdin.write_all(state.as_bytes());
+    }
+    let limit = hook.timeout().filter(|t| *t > 0).map(|t| Duration::from_secs(t.unsigned_abs()));
+    if !ended_within(child.id() as i32, limit) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(fail(format!("did not end within {} s", hook.timeout().unwrap_or(0))));
+    }
+    let mut said = Vec::new();
+    if let Some(stderr) = child.stderr.take() {
+        drain(stderr, &mut said);
+    }
+    match child.wait() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(fail(format!("{status}: {}", String::from_utf8_lossy(&said).trim()))),
+        // Another reaper of this process was quicker, so how it ended is not known.
+        Err(_) => Ok(()),
+    }
+}
+
+/// What is in the pipe now; a descendant that keeps it open must not hold us up.
+fn drain(stderr: std::process::ChildStderr, said: &mut Vec<u8>) {
+    if rustix::io::ioctl_fionbio(&stderr, true).is_ok() {
+        let _ = stderr.take(4096).read_to_end(said);
+    }
+}
+
+fn ended_within(pid: i32, limit: Option<Duration>) -> bool {
+    let Ok(pidfd) = berth_sys::pidfd::open(pid) else { return true };
+    let end = limit.map(|limit| Instant::now() + limit);
+    loop {
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+        let time =
+            left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
+        let mut polls = [PollFd::new(&pidfd, PollFlags::IN)];
+        match rustix::event::poll(&mut polls, time.as_ref()) {
+            Ok(0) => return false,
+            Err(rustix::io::Errno::INTR) => {}
+            _ => return true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hook(script: &str, timeout: Option<i64>) -> Hook {
+        let text = serde_json::json!({
+            "path": "/bin/sh", "args": ["sh", "-c", script], "env": ["A=1"], "timeout": timeout
+        });
+        serde_json::from_value(text).expect("hook")
+    }
+
+    #[test]
+    fn gets_its_environment_and_the_state() {
+        run_all("poststart", &[hook("[ \"$A\" = 1 ] && grep -q hello", None)], "hello").expect("success");
+    }
+
+    #[test]
+    fn failures_say_what_the_hook_said() {
+        let error = run_all("poststart", &[hook("echo no luck >&2; exit 3", None)], "").expect_err("failure");
+        assert!(error.to_string().contains("no luck"), "{error}");
+        let error = run_all("poststart", &[hook("exec sleep 30", Some(1))], "").expect_err("too long");
+        assert!(error.to_string().contains("within 1 s"), "{error}");
+    }
+}

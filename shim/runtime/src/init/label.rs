@@ -1,0 +1,46 @@
+//! AppArmor profiles and SELinux labels, written to /proc/self/attr on a proc file system of our own.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use oci_spec::runtime::Process;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use crate::error::{At, Failure};
+
+/// Whether this kernel enforces AppArmor.
+pub(crate) fn apparmor_enabled() -> bool {
+    std::fs::read("/sys/module/apparmor/parameters/enabled").is_ok_and(|text| text.starts_with(b"Y"))
+}
+
+/// Whether this kernel enforces SELinux.
+pub(crate) fn selinux_enabled() -> bool {
+    Path::new("/sys/fs/selinux/enforce").exists()
+}
+
+/// Sets what the next execve takes on.
+pub(super) fn apply(proc: &OwnedFd, process: &Process) -> Result<(), Failure> {
+    if let Some(profile) =
+        process.apparmor_profile().as_deref().filter(|p| !p.is_empty() && *p != "unconfined")
+    {
+        let text = format!("exec {profile}");
+        write(proc, &["self/attr/apparmor/exec", "self/attr/exec"], &text)
+            .at("set AppArmor profile", Path::new(profile))?;
+    }
+    if let Some(label) = process.selinux_label().as_deref().filter(|l| !l.is_empty()) {
+        write(proc, &["self/attr/exec"], label).at("set SELinux label", Path::new(label))?;
+    }
+    Ok(())
+}
+
+fn write(proc: &OwnedFd, paths: &[&str], text: &str) -> rustix::io::Result<()> {
+    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+    let mut last = Err(rustix::io::Errno::NOENT);
+    for path in paths {
+        match rustix::fs::openat2(proc, *path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty(), resolve) {
+            Ok(file) => return rustix::io::write(&file, text.as_bytes()).map(drop),
+            Err(errno) => last = Err(errno),
+        }
+    }
+    last
+}

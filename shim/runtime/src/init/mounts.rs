@@ -1,0 +1,182 @@
+//! The mounts of config.json, in their order, each attached inside the root wherever the rootfs's symbolic links lead.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use berth_sys::path::{Kind, make_in_root, open_in_root};
+use oci_spec::runtime::Mount;
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use super::{bind, cgroupfs, copy_up, filesystem};
+use crate::error::{At, Failure};
+use crate::options::{self, Options};
+use crate::wire::CgroupMounts;
+
+/// One mount with its options parsed and, for a bind that shares with the host, its source already taken.
+pub(super) struct Planned {
+    pub(super) mount: Mount,
+    pub(super) options: Options,
+    pub(super) taken: Option<OwnedFd>,
+    pub(super) idmap: Option<OwnedFd>,
+}
+
+/// What the mounts need to know.
+pub(super) struct Place<'a> {
+    pub(super) root: &'a OwnedFd,
+    pub(super) bundle: &'a Path,
+    pub(super) cgroups: &'a CgroupMounts,
+    /// Whether the cgroup namespace is the container's own.
+    pub(super) own_cgroup_namespace: bool,
+    /// `linux.mountLabel`.
+    pub(super) label: Option<&'a str>,
+}
+
+/// Parses the options of every mount, and takes the sources of those that share with the host, which has to happen while this
+/// namespace's mounts are still peers of the host's.
+pub(super) fn plan(
+    mounts: Vec<Mount>,
+    bundle: &Path,
+    mut idmaps: Vec<(usize, OwnedFd)>,
+) -> Result<Vec<Planned>, Failure> {
+    let mut planned = Vec::with_capacity(mounts.len());
+    for (index, mount) in mounts.into_iter().enumerate() {
+        let mut options = options::parse(mount.options().as_deref().unwrap_or_default());
+        if mount.typ().as_deref() == Some("bind") && options.bind.is_none() {
+            options.bind = Some(false);
+        }
+        let taken = if options.bind.is_some() && options.shares() {
+            Some(bind::detach(&bind::source_of(&mount, bundle), &options)?)
+        } else {
+            None
+        };
+        let idmap = idmaps.iter().position(|(i, _)| *i == index).map(|i| idmaps.swap_remove(i).1);
+        planned.push(Planned { mount, options, taken, idmap });
+    }
+    Ok(planned)
+}
+
+/// Makes every mount.
+pub(super) fn make(planned: Vec<Planned>, place: &Place<'_>) -> Result<(), Failure> {
+    for one in planned {
+        make_one(one, place)?;
+    }
+    Ok(())
+}
+
+fn make_one(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
+    if one.options.bind.is_some() {
+        return make_bind(one, place);
+    }
+    let kind = one.mount.typ().clone().unwrap_or_default();
+    match kind.as_str() {
+        "cgroup" | "cgroup2" => cgroupfs::make(&one, place),
+        "proc" | "sysfs" => {
+            let target = plain_target(&one, place)?;
+            let tree = filesystem::create(&kind, None, &one.options).map_err(|f| about(f, &one.mount))?;
+            finish(&tree, &target, &one)
+        }
+        "tmpfs" => make_tmpfs(one, place),
+        _ => {
+            let target = target(&one, place, Kind::Directory)?.0;
+            let options = labelled(&one, place);
+            let source = one.mount.source().as_deref().or(Some(Path::new(&kind)));
+            let tree = filesystem::create(&kind, source, &options).map_err(|f| about(f, &one.mount))?;
+            finish(&tree, &target, &one)
+        }
+    }
+}
+
+fn make_bind(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
+    let tree = match one.taken {
+        Some(tree) => tree,
+        None => bind::detach(&bind::source_of(&one.mount, place.bundle), &one.options)
+            .map_err(|f| about(f, &one.mount))?,
+    };
+    let kind = bind::kind_of(&tree)?;
+    let (target, _) = target_of(&one.mount, place, kind)?;
+    if let Some(namespace) = &one.idmap {
+        let mode = one.options.idmap.unwrap_or(options::IdMap::Single);
+        bind::map_owners(&tree, &one.mount, mode, namespace)?;
+    }
+    bind::apply(&tree, &one.mount, &one.options)?;
+    berth_sys::mount::attach(&tree, &target).at("mount", one.mount.destination())
+}
+
+/// A tmpfs takes the mode of the directory it covers; over a new one, and unless told otherwise, it is open to all (1777).
+fn make_tmpfs(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
+    let (target, made) = target(&one, place, Kind::Directory)?;
+    let mut options = labelled(&one, place);
+    if !made && options.value("mode").is_none() {
+        let mode = rustix::fs::fstat(&target).at("look at", one.mount.destination())?.st_mode & 0o7777;
+        options.data.push(format!("mode={mode:o}"));
+    }
+    // Filled before it may become read-only.
+    let read_only = options.set & berth_sys::mount::attr::RDONLY;
+    options.set &= !read_only;
+    let source = one.mount.source().as_deref().or(Some(Path::new("tmpfs")));
+    let tree = filesystem::create("tmpfs", source, &options).map_err(|f| about(f, &one.mount))?;
+    if options.copy_up && !made {
+        copy_up::copy(&target, &tree).map_err(|f| about(f, &one.mount))?;
+    }
+    finish(&tree, &target, &one)
+}
+
+/// Applies what creation could not, and attaches.
+fn finish(tree: &OwnedFd, target: &OwnedFd, one: &Planned) -> Result<(), Failure> {
+    let late = Options {
+        // Access time policies were given at creation; the rest is said again at no cost only where needed.
+        set: one.options.set & berth_sys::mount::attr::RDONLY,
+        clear: 0,
+        ..one.options.clone()
+    };
+    bind::apply(tree, &one.mount, &late)?;
+    berth_sys::mount::attach(tree, target).at("mount", one.mount.destination())
+}
+
+/// The options with the SELinux mount label added.
+fn labelled(one: &Planned, place: &Place<'_>) -> Options {
+    let mut options = one.options.clone();
+    if let Some(label) = place.label {
+        options.data.push(format!("context={label}"));
+    }
+    options
+}
+
+fn target(one: &Planned, place: &Place<'_>, kind: Kind) -> Result<(OwnedFd, bool), Failure> {
+    target_of(&one.mount, place, kind)
+}
+
+fn target_of(mount: &Mount, place: &Place<'_>, kind: Kind) -> Result<(OwnedFd, bool), Failure> {
+    make_in_root(place.root, mount.destination(), kind).at("make mount target", mount.destination())
+}
+
+/// proc and sysfs are mounted on real directories only: behind a link of the image's they would be somewhere else than where
+/// everybody, labels and masks included, looks for them.
+fn plain_target(one: &Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
+    let destination = one.mount.destination();
+    let (fd, made) = target(one, place, Kind::Directory)?;
+    if made {
+        return Ok(fd);
+    }
+    let relative = destination.strip_prefix("/").unwrap_or(destination);
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
+    rustix::fs::openat2(place.root, relative, flags, Mode::empty(), resolve)
+        .at("mount", destination)
+        .map_err(|f| f.note("the image has no plain directory there"))
+}
+
+/// Says which mount a failure was about.
+pub(super) fn about(failure: Failure, mount: &Mount) -> Failure {
+    let place = crate::error::printable(mount.destination());
+    let note = match &failure.note {
+        Some(note) => format!("for the mount at {place}: {note}"),
+        None => format!("for the mount at {place}"),
+    };
+    failure.note(note)
+}
+
+/// Opens what is at `path` in the root.
+pub(super) fn open(root: &OwnedFd, path: &str) -> std::io::Result<OwnedFd> {
+    open_in_root(root, Path::new(path), OFlags::PATH)
+}

@@ -1,0 +1,113 @@
+//! The root file system from layers: one overlay mount, made where it will be used.
+
+use std::fmt::Write;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags};
+
+use crate::args::OverlayPlan;
+use crate::error::{At, Failure};
+
+/// mount(2) copies one page of options and drops the rest without a word, so longer ones are refused here.
+const PAGE: usize = 4095;
+
+/// The directories of a plan, opened.
+struct Layers {
+    lower: Vec<OwnedFd>,
+    upper: Option<(OwnedFd, OwnedFd)>,
+}
+
+/// Mounts the plan, detached where the kernel can, else over `target`; gives the root of the mount.
+pub(super) fn mount(plan: &OverlayPlan, target: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
+    let layers = open(plan)?;
+    if let (None, [only]) = (&layers.upper, layers.lower.as_slice()) {
+        // overlayfs refuses a single layer with nothing above it; a read-only view of it is the same thing.
+        let tree = berth_sys::mount::clone_tree(only, false).step("bind the only layer")?;
+        let change = berth_sys::mount::Change { set: berth_sys::mount::attr::RDONLY, ..Default::default() };
+        berth_sys::mount::set_attributes(&tree, &change, false).step("make the only layer read-only")?;
+        berth_sys::mount::attach(&tree, target).step("attach the root file system")?;
+        return Ok(tree);
+    }
+    let mount = match by_descriptors(&layers, &plan.options) {
+        Ok(mount) => mount,
+        Err(failure) if failure.errno == Some(Errno::INVAL.raw_os_error()) => {
+            // Before Linux 6.13 layers cannot be given as descriptors.
+            return by_names(&layers, &plan.options, target)
+                .map_err(|f| if f.errno.is_some() { failure } else { f });
+        }
+        Err(failure) => return Err(failure),
+    };
+    berth_sys::mount::attach(&mount, target).step("attach the root file system")?;
+    Ok(mount)
+}
+
+fn open(plan: &OverlayPlan) -> Result<Layers, Failure> {
+    let directory = |path: &Path| {
+        rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+            .at("open layer", path)
+    };
+    let lower = plan.lower.iter().map(|path| directory(path)).collect::<Result<Vec<_>, _>>()?;
+    let upper = match (&plan.upper, &plan.work) {
+        (Some(upper), Some(work)) => Some((directory(upper)?, directory(work)?)),
+        _ => None,
+    };
+    Ok(Layers { lower, upper })
+}
+
+fn by_descriptors(layers: &Layers, options: &[String]) -> Result<OwnedFd, Failure> {
+    let fs =
+        rustix::mount::fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC).at("open file system", "overlay")?;
+    let set = |key: &str, fd: &OwnedFd| {
+        rustix::mount::fsconfig_set_fd(&fs, key, fd)
+            .map_err(io::Error::from)
+            .map_err(|e| Failure::new("configure overlay", Some(Path::new(key)), &e))
+    };
+    for lower in &layers.lower {
+        set("lowerdir+", lower)?;
+    }
+    if let Some((upper, work)) = &layers.upper {
+        set("upperdir", upper)?;
+        set("workdir", work)?;
+    }
+    super::filesystem::configure(&fs, options)
+        .map_err(|(key, e)| Failure::new("configure overlay", Some(Path::new(&key)), &e))?;
+    rustix::mount::fsconfig_create(&fs)
+        .map_err(|e| super::filesystem::explain("create overlay", None, &fs, e.into()))?;
+    rustix::mount::fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty()).step("mount overlay")
+}
+
+/// The old way: the layers are named by their descriptor numbers, relative to /proc/self/fd, so that many fit in a page.
+fn by_names(layers: &Layers, options: &[String], target: BorrowedFd<'_>) -> Result<OwnedFd, Failure> {
+    let mut text = String::from("lowerdir=");
+    for (i, lower) in layers.lower.iter().enumerate() {
+        let separator = if i == 0 { "" } else { ":" };
+        let _ = write!(text, "{separator}{}", lower.as_raw_fd());
+    }
+    if let Some((upper, work)) = &layers.upper {
+        let _ = write!(text, ",upperdir={},workdir={}", upper.as_raw_fd(), work.as_raw_fd());
+    }
+    for option in options {
+        let _ = write!(text, ",{option}");
+    }
+    if text.len() > PAGE {
+        let note = format!("{} bytes of layer names, the kernel takes {PAGE}", text.len());
+        return Err(Failure::refused("mount overlay", None, note));
+    }
+    let back = rustix::fs::open(".", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).step("open directory")?;
+    rustix::process::chdir("/proc/self/fd").at("change directory", "/proc/self/fd")?;
+    let data = std::ffi::CString::new(text).map_err(io::Error::from).step("mount overlay")?;
+    let place = format!("/proc/self/fd/{}", target.as_raw_fd());
+    let mounted =
+        rustix::mount::mount("overlay", &place, "overlay", MountFlags::empty(), Some(data.as_c_str()));
+    rustix::process::fchdir(&back).step("change directory")?;
+    mounted.step("mount overlay")?;
+    // The descriptor shows what was there before; the magic link's text leads to what is mounted now.
+    let path = rustix::fs::readlink(&place, Vec::new()).step("find the root file system")?;
+    let root = rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let _ = target.as_fd();
+    root.step("open the root file system")
+}

@@ -1,0 +1,72 @@
+//! The root file system: attached in this mount namespace, and at the end the only thing in it.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use berth_sys::mount::{Change, Propagation, attr, clone_tree_at, set_attributes};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::mount::{MountPropagationFlags, MoveMountFlags, UnmountFlags};
+
+use super::overlay;
+use crate::args::OverlayPlan;
+use crate::error::{At, Failure};
+
+/// Cuts this namespace's mounts off from the host's (what the host mounts later still arrives, unless `private`) and attaches
+/// the root file system; gives its root.
+pub(super) fn attach(
+    bundle: &Path,
+    path: Option<&Path>,
+    plan: Option<&OverlayPlan>,
+    private: bool,
+) -> Result<OwnedFd, Failure> {
+    let kind = if private { MountPropagationFlags::PRIVATE } else { MountPropagationFlags::DOWNSTREAM };
+    rustix::mount::mount_change("/", kind | MountPropagationFlags::REC)
+        .at("set mount propagation of", "/")?;
+    if let Some(plan) = plan {
+        // Any directory serves as the place to attach to; nobody outside sees it.
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let place = rustix::fs::open(bundle, flags, Mode::empty()).at("open bundle", bundle)?;
+        return overlay::mount(plan, place.as_fd());
+    }
+    let path = bundle.join(path.unwrap_or(Path::new("rootfs")));
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let place = rustix::fs::open(&path, flags, Mode::empty()).at("open root file system", &path)?;
+    let tree = clone_tree_at(&path, true).at("bind root file system", &path)?;
+    berth_sys::mount::attach(&tree, &place).at("attach root file system", &path)?;
+    Ok(tree)
+}
+
+/// Makes the root file system's own mount read-only.
+pub(super) fn read_only(root: &OwnedFd) -> Result<(), Failure> {
+    let change = Change { set: attr::RDONLY, ..Change::default() };
+    match set_attributes(root, &change, false) {
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOSYS.raw_os_error()) => {
+            super::bind::read_only_without_setattr(root)
+        }
+        other => other,
+    }
+    .step("make the root file system read-only")
+}
+
+/// Makes `root` the root directory and drops everything else from this namespace.
+pub(super) fn enter(root: &OwnedFd, no_pivot: bool) -> Result<(), Failure> {
+    rustix::process::fchdir(root).step("enter the root file system")?;
+    if no_pivot {
+        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
+        rustix::mount::move_mount(root, "", CWD, "/", flags).step("move the root file system")?;
+        rustix::process::chroot(".").step("change root")?;
+    } else {
+        // Both arguments the same: the old root ends up on top of the new one, from where it is unmounted.
+        rustix::process::pivot_root(".", ".").step("pivot root")?;
+        let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+        rustix::mount::mount_change(".", slave).step("cut off the old root")?;
+        rustix::mount::unmount(".", UnmountFlags::DETACH).step("unmount the old root")?;
+    }
+    rustix::process::chdir("/").step("enter the root file system")
+}
+
+/// `linux.rootfsPropagation`, once the root is in place.
+pub(super) fn propagate(root: &OwnedFd, propagation: Propagation, recursive: bool) -> Result<(), Failure> {
+    let change = Change { propagation: Some(propagation), ..Change::default() };
+    set_attributes(root, &change, recursive).step("set the propagation of the root file system")
+}
