@@ -87,9 +87,11 @@ impl Splitter {
         self.tail = Vec::new();
     }
 
-    /// Gives memory back that is not in use.
-    pub fn shrink(&mut self) {
-        self.tail.shrink_to_fit();
+    /// Gives memory back that holds nothing: the stream pauses.
+    pub fn release(&mut self) {
+        if self.tail.is_empty() {
+            self.tail = Vec::new();
+        }
     }
 }
 

@@ -131,13 +131,14 @@ impl Server {
     async fn serve_connection(&self, stream: UnixStream, mut stopped: watch::Receiver<bool>) {
         let (mut reader, mut writer) = stream.into_split();
         let (answers, mut queued) = mpsc::channel(QUEUE);
-        let writing = tokio::spawn(async move { frame::write_all_frames(&mut writer, &mut queued).await });
-        tokio::select! {
-            _lost = self.read_calls(&mut reader, &answers) => {}
-            _stop = stopped.wait_for(|stop| *stop) => {}
-        }
-        drop(answers);
-        let _sent = writing.await;
+        // Both in this one task, so that its end closes the connection whatever calls are still under way.
+        let reading = async move {
+            tokio::select! {
+                _lost = self.read_calls(&mut reader, &answers) => {}
+                _stop = stopped.wait_for(|stop| *stop) => {}
+            }
+        };
+        let _sent = tokio::join!(reading, frame::write_all_frames(&mut writer, &mut queued));
     }
 
     async fn read_calls(

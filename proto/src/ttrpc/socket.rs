@@ -17,6 +17,12 @@ pub async fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(short).await
 }
 
+/// Connects and blocks meanwhile; for asking whether anybody listens.
+pub fn connect_now(path: &Path) -> io::Result<std::os::unix::net::UnixStream> {
+    let (short, _directory) = shorten(path)?;
+    std::os::unix::net::UnixStream::connect(short)
+}
+
 /// Listens at `path`, which must not exist. Must be called within a tokio runtime.
 pub fn bind(path: &Path) -> io::Result<UnixListener> {
     let (short, _directory) = shorten(path)?;
