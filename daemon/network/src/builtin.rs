@@ -17,6 +17,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::attachment::{Attachment, BuiltinRecord, By, PodIp};
+use crate::faults;
 use crate::leases::Leases;
 use crate::netlink::nft::Nft;
 use crate::netlink::route::Route;
@@ -64,8 +65,10 @@ impl Builtin {
         let nft = Nft::open()?;
         let bridge = self.ensure(&route, &nft)?;
         let ips = self.addresses(&pod.sandbox)?;
+        faults::LEASED.pass()?;
         let plug = pod::Plug { record, netns, ips: &ips, bridge, mtu: self.settings.mtu };
         let mac = plug.connect(&route)?;
+        faults::LINKED.pass()?;
         if !pod.ports.is_empty() {
             ports::open(&route, &nft, record, pod, &ips)?;
         }

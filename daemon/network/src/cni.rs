@@ -25,7 +25,7 @@ use crate::settings::CniSettings;
 use crate::status::NetworkStatus;
 
 use catalog::Catalog;
-use config::Network;
+use config::{Network, Plugin};
 pub use error::CniError;
 use plugin::Call;
 use result::Json;
@@ -154,9 +154,18 @@ impl Cni {
             return Ok(());
         }
         let call = Call { settings: &self.settings, network, verb: "GC", pod: None };
-        let more = Map::from_iter([("cni.dev/valid-attachments".to_owned(), Value::Array(valid))]);
+        // The first key is the specification's; the second is what it said before a correction.
+        let keys = ["cni.dev/valid-attachments", "cni.dev/attachments"];
+        let more = Map::from_iter(keys.map(|key| (key.to_owned(), Value::Array(valid.clone()))));
         let ends: Vec<_> =
             network.plugins.iter().map(|plugin| call.plugin_with(plugin, None, more.clone())).collect();
+        // The reference plugins do not pass GC on to their address plugin as they should, and that is where
+        // addresses leak. It may hear of it twice, or not know the verb, which is no failure.
+        for ipam in network.plugins.iter().filter_map(Plugin::ipam) {
+            if let Err(e) = call.plugin_with(&ipam, None, more.clone()) {
+                tracing::debug!(network = network.name, error = %e, "CNI GC of an address plugin failed");
+            }
+        }
         ends.into_iter().try_for_each(|end| end.map(drop))
     }
 

@@ -13,6 +13,7 @@ pub mod attachment;
 pub mod builtin;
 pub mod cni;
 pub mod error;
+pub mod faults;
 pub mod leases;
 pub mod manager;
 mod netlink;

@@ -6,6 +6,7 @@ use crate::attachment::{Attachment, By};
 use crate::builtin::Builtin;
 use crate::cni::Cni;
 use crate::error::NetworkError;
+use crate::faults;
 use crate::leases::Leases;
 use crate::netns::Netns;
 use crate::pod::PodNet;
@@ -53,8 +54,10 @@ impl Manager {
     }
 
     /// Attaches the pod and gives the finished record, to be saved. On failure nothing is undone: call
-    /// [`Manager::teardown`] with the planned record. A pod that is attached already is taken down first.
+    /// [`Manager::teardown`] with the planned record, also before the setup of a pod whose record may be from before
+    /// a crash: plugins refuse to add a pod twice.
     pub fn setup(&self, planned: &Attachment) -> Result<Attachment, NetworkError> {
+        faults::SETUP.pass()?;
         let mut done = planned.clone();
         match &mut done.by {
             By::None => {}
@@ -70,17 +73,20 @@ impl Manager {
             }
         }
         done.attached = true;
+        faults::ATTACHED.pass()?;
         Ok(done)
     }
 
     /// Detaches the pod. May be repeated; whatever is missing already (namespace, configuration, rules, lease)
     /// is no failure. What fails is to be tried again: see [`crate::cni::leftover`].
     pub fn teardown(&self, attachment: &Attachment) -> Result<(), NetworkError> {
+        faults::TEARDOWN.pass()?;
         match &attachment.by {
-            By::None => Ok(()),
-            By::Builtin(record) => Ok(self.builtin.teardown(&attachment.pod, record)?),
-            By::Cni(record) => Ok(self.cni.del(&attachment.pod, record, &attachment.interface)?),
+            By::None => {}
+            By::Builtin(record) => self.builtin.teardown(&attachment.pod, record)?,
+            By::Cni(record) => self.cni.del(&attachment.pod, record, &attachment.interface)?,
         }
+        Ok(faults::DETACHED.pass()?)
     }
 
     /// Looks whether the pod is still attached as recorded. A failure is only to be reported: the pod is left

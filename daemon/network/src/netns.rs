@@ -9,11 +9,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use berth_sys::namespace::{Namespaces, unshare};
 use rustix::fs::fstatfs;
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
+use crate::faults;
 use crate::netlink::NetlinkError;
 use crate::netlink::route::Route;
 
@@ -159,10 +161,9 @@ impl AsFd for Netns {
 
 /// Runs on a thread of its own, which ends afterwards.
 fn make(path: &Path) -> Result<(), NetnsError> {
-    #[expect(deprecated, reason = "unsafe only for CLONE_FILES: a new network namespace shares no memory")]
-    let unshared = rustix::thread::unshare(UnshareFlags::NEWNET);
-    unshared.map_err(|e| step("make", path, e.into()))?;
+    unshare(Namespaces::NETWORK).map_err(|e| step("make", path, e))?;
     mount_bind("/proc/thread-self/ns/net", path).map_err(|e| step("pin", path, e.into()))?;
+    faults::NETNS_PINNED.pass().map_err(|e| step("make", path, io::Error::other(e)))?;
     let up = Route::open().and_then(|route| route.loopback_up());
     up.map_err(|source| NetnsError::Loopback { path: path.to_owned(), source })
 }

@@ -117,6 +117,68 @@ pub struct Bandwidth {
     pub egress_burst: u64,
 }
 
+/// Annotations by which Kubernetes limits a pod's bandwidth.
+const INGRESS: &str = "kubernetes.io/ingress-bandwidth";
+const EGRESS: &str = "kubernetes.io/egress-bandwidth";
+/// The rates that Kubernetes allows: 1 kbit/s to 1 Pbit/s.
+const RATES: std::ops::RangeInclusive<u64> = 1_000..=1_000_000_000_000_000;
+
+/// A bandwidth annotation makes no sense.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("annotation {key}: {value:?} is no rate in bits per second between 1k and 1P; write it like 10M")]
+pub struct BandwidthError {
+    /// The annotation.
+    pub key: &'static str,
+    /// Its value.
+    pub value: String,
+}
+
+impl Bandwidth {
+    /// The limits that a pod's annotations ask for; none if they ask for none.
+    pub fn from_annotations(annotations: &[(String, String)]) -> Result<Option<Self>, BandwidthError> {
+        let rate = |key: &'static str| {
+            let value = annotations.iter().find(|(k, _)| k == key).map(|(_, value)| value);
+            let parse = |value: &String| {
+                let rate = quantity(value).filter(|rate| RATES.contains(rate));
+                rate.ok_or_else(|| BandwidthError { key, value: value.clone() })
+            };
+            value.map(parse).transpose()
+        };
+        let (ingress, egress) = (rate(INGRESS)?, rate(EGRESS)?);
+        if ingress.is_none() && egress.is_none() {
+            return Ok(None);
+        }
+        // A burst that never binds, as other runtimes give it: the rate alone is what was asked for.
+        let burst = |rate: Option<u64>| rate.map_or(0, |_| u64::from(u32::MAX));
+        Ok(Some(Self {
+            ingress_rate: ingress.unwrap_or(0),
+            ingress_burst: burst(ingress),
+            egress_rate: egress.unwrap_or(0),
+            egress_burst: burst(egress),
+        }))
+    }
+}
+
+/// A whole number with one of the suffixes of Kubernetes.
+fn quantity(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(end);
+    let unit: u64 = match suffix {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        "T" => 1_000_000_000_000,
+        "P" => 1_000_000_000_000_000,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "Ti" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit)
+}
+
 /// One range of addresses for the `ipRanges` capability.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -132,4 +194,25 @@ pub struct IpRange {
     /// Gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gateway: Option<IpAddr>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(ingress: &str) -> Result<Option<Bandwidth>, BandwidthError> {
+        Bandwidth::from_annotations(&[(INGRESS.to_owned(), ingress.to_owned())])
+    }
+
+    #[test]
+    fn rates_are_read_and_nonsense_is_refused() {
+        assert_eq!(Bandwidth::from_annotations(&[("x".into(), "1M".into())]), Ok(None));
+        let got = limits("10M").unwrap().unwrap();
+        assert_eq!((got.ingress_rate, got.egress_rate, got.egress_burst), (10_000_000, 0, 0));
+        assert_eq!(limits("1Mi").unwrap().unwrap().ingress_rate, 1 << 20);
+        for bad in ["", "M", "10", "-1M", "1.5M", "2P", "99999999999999999999", "1m"] {
+            let error = limits(bad).unwrap_err();
+            assert!(error.to_string().contains(INGRESS), "{bad}");
+        }
+    }
 }

@@ -21,6 +21,9 @@ pub enum BuiltinError {
     /// The keeper of leases.
     #[error(transparent)]
     Lease(#[from] LeaseError),
+    /// An armed fault point.
+    #[error(transparent)]
+    Fault(#[from] berth_core::fault::Injected),
     /// The settings cannot work.
     #[error("built-in network: {why}; correct [network.builtin]")]
     Settings {

@@ -39,6 +39,12 @@ impl Plugin {
         let capabilities = self.conf.get("capabilities").and_then(Value::as_object);
         capabilities.and_then(|c| c.get(capability)).and_then(Value::as_bool) == Some(true)
     }
+
+    /// The address plugin that this one runs, with the configuration that it gives it.
+    pub(super) fn ipam(&self) -> Option<Plugin> {
+        let kind = self.conf.get("ipam")?.get("type")?.as_str()?;
+        is_file_name(kind).then(|| Plugin { kind: kind.to_owned(), conf: self.conf.clone() })
+    }
 }
 
 /// Reads a file. Plugins in a directory beside it that bears the network's name are added to the list.
@@ -134,10 +140,14 @@ fn plugin(value: &Value) -> Result<Plugin, String> {
     let conf = value.as_object().ok_or("a plugin is no JSON object")?;
     let kind = conf.get("type").and_then(Value::as_str).ok_or("a plugin without \"type\"")?;
     // A path would let a configuration run any program of the node.
-    if kind.is_empty() || kind.contains('/') || kind.contains('\0') || matches!(kind, "." | "..") {
+    if !is_file_name(kind) {
         return Err(format!("plugin type {kind:?} is no file name"));
     }
     Ok(Plugin { kind: kind.to_owned(), conf: conf.clone() })
+}
+
+fn is_file_name(kind: &str) -> bool {
+    !(kind.is_empty() || kind.contains('/') || kind.contains('\0') || matches!(kind, "." | ".."))
 }
 
 /// The reference implementation takes `true` and `"true"`.

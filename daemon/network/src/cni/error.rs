@@ -17,6 +17,9 @@ pub enum CniError {
         /// What was found instead.
         why: String,
     },
+    /// An armed fault point.
+    #[error(transparent)]
+    Fault(#[from] berth_core::fault::Injected),
     /// A saved configuration cannot be read any more.
     #[error("CNI configuration {file}: {why}")]
     Config {
@@ -109,9 +112,10 @@ impl Classified for CniError {
             CniError::Deadline { .. } => ErrorClass::DeadlineExceeded,
             CniError::Argument { .. } => ErrorClass::InvalidArgument,
             CniError::PluginMissing { .. } | CniError::Config { .. } => ErrorClass::FailedPrecondition,
-            CniError::Run { .. } | CniError::Result { .. } | CniError::NoAddress { .. } => {
-                ErrorClass::Internal
-            }
+            CniError::Fault(_)
+            | CniError::Run { .. }
+            | CniError::Result { .. }
+            | CniError::NoAddress { .. } => ErrorClass::Internal,
         }
     }
 }

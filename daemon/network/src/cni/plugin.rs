@@ -11,6 +11,7 @@ use super::config::{Network, Plugin};
 use super::exec::{self, Done};
 use super::result::{self, Json};
 use super::{CniError, capability};
+use crate::faults;
 use crate::netns::Netns;
 use crate::pod::PodNet;
 use crate::settings::CniSettings;
@@ -41,6 +42,9 @@ impl Call<'_> {
         previous: Option<&Json>,
         more: Map<String, Value>,
     ) -> Result<Vec<u8>, CniError> {
+        if self.pod.is_some() {
+            faults::PLUGIN.pass()?;
+        }
         let binary = self.find(&plugin.kind)?;
         let stdin = self.configure(plugin, previous, more).to_string();
         let env = self.environment()?;

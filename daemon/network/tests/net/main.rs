@@ -5,5 +5,6 @@
 
 mod builtin;
 mod cni;
+mod plugins;
 mod ports;
 mod world;
