@@ -9,7 +9,9 @@ pub mod config;
 pub mod index;
 pub mod platform;
 pub mod progress;
+pub mod pull;
 pub mod reference;
+pub mod registry;
 pub mod unpack;
 
 pub use auth::RegistryAuth;
@@ -18,4 +20,5 @@ pub use config::{ImageConfig, StatusUser};
 pub use index::{ImageIndex, ImageRecord, PulledImage, find, lookup};
 pub use platform::Platform;
 pub use progress::{Event, LayerInfo, Progress};
+pub use pull::{Error, ErrorKind, Options, PullRequest, Puller, Spool};
 pub use reference::{Reference, ReferenceError};
