@@ -128,11 +128,7 @@ impl Builtin {
         let nft = Nft::open()?;
         forward::disallow(&nft, name)?;
         table::remove(&nft, name)?;
-        let route = Route::open()?;
-        match route.link(name)? {
-            Some(link) if link.kind == "bridge" => Ok(route.delete(name, link.index)?),
-            _ => Ok(()),
-        }
+        bridge::remove(&Route::open()?, name)
     }
 
     /// See [`crate::Manager::retire`].

@@ -8,6 +8,9 @@ use crate::subnet::Subnet;
 /// The longest interface name the kernel takes.
 const NAME_MAX: usize = 15;
 
+/// The alias of a bridge that was made here. One that the administrator made is used, and never removed.
+const OURS: &str = "berth pods";
+
 /// Default routes lead everywhere and clash with nothing; some VPNs write theirs as two halves.
 const SPLIT_DEFAULT: u8 = 1;
 
@@ -59,7 +62,17 @@ fn make(route: &Route, settings: &BuiltinSettings) -> Result<Link, BuiltinError>
         _ => {}
     }
     let missing = || BuiltinError::Settings { why: format!("bridge {name} went away while it was made") };
-    route.link(name)?.ok_or_else(missing)
+    let link = route.link(name)?.ok_or_else(missing)?;
+    route.set_alias(name, link.index, OURS)?;
+    Ok(link)
+}
+
+/// Removes the bridge if it was made here.
+pub(super) fn remove(route: &Route, name: &str) -> Result<(), BuiltinError> {
+    match route.link(name)? {
+        Some(link) if link.kind == "bridge" && link.alias == OURS => Ok(route.delete(name, link.index)?),
+        _ => Ok(()),
+    }
 }
 
 /// Puts interfaces back on the bridge that fell off it because it was deleted under running pods.

@@ -24,6 +24,7 @@ const IFLA_MASTER: u16 = 10;
 const IFLA_PROTINFO: u16 = 12;
 const BRPORT_MODE: u16 = 4;
 const IFLA_LINKINFO: u16 = 18;
+const IFLA_IFALIAS: u16 = 20;
 const IFLA_NET_NS_FD: u16 = 28;
 const INFO_KIND: u16 = 1;
 const INFO_DATA: u16 = 2;
@@ -61,6 +62,7 @@ pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) kind: String,
     pub(crate) mac: Option<Mac>,
+    pub(crate) alias: String,
     pub(crate) master: Option<u32>,
     pub(crate) up: bool,
 }
@@ -161,6 +163,12 @@ impl Route {
     pub(crate) fn set_master(&self, name: &str, index: u32, bridge: u32) -> Result<(), NetlinkError> {
         let put = Message::new(NEWLINK, REQUEST | ACK, &ifinfo(index, 0)).u32(IFLA_MASTER, bridge);
         self.socket.ack(&format!("put {name} on its bridge"), put)
+    }
+
+    /// Gives an interface a word by which it is known later.
+    pub(crate) fn set_alias(&self, name: &str, index: u32, alias: &str) -> Result<(), NetlinkError> {
+        let set = Message::new(NEWLINK, REQUEST | ACK, &ifinfo(index, 0)).text(IFLA_IFALIAS, alias);
+        self.socket.ack(&format!("set the alias of {name}"), set)
     }
 
     /// Lets a bridge send a frame back to where it came from: with br_netfilter, a pod that calls itself by a host
@@ -267,6 +275,7 @@ fn link_of(reply: &Reply) -> Option<Link> {
         index: u32_at(&reply.body, 4)?,
         kind: kind.unwrap_or_default(),
         name: found.find(IFLA_IFNAME).map(text).unwrap_or_default(),
+        alias: found.find(IFLA_IFALIAS).map(text).unwrap_or_default(),
         master: found.find(IFLA_MASTER).and_then(|m| u32_at(m, 0)),
         mac: found.find(IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()),
         up: u32_at(&reply.body, 8)? & IFF_UP != 0,

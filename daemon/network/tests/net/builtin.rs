@@ -1,10 +1,12 @@
 //! Pods on the built-in bridge: they reach each other and the outside, and leave nothing.
 
+use std::collections::BTreeSet;
+
 use berth_network::builtin::BuiltinError;
 use berth_network::settings::BuiltinSettings;
 use berth_network::{Leases, Manager, Mode, Netns, NetworkError, Settings, Subnet};
 
-use crate::world::{OUTSIDE, call_from, run, serve, until, world};
+use crate::world::{OUTSIDE, Pod, World, call_from, run, serve, until, world};
 
 const SUBNET: &str = "10.77.0.0/24";
 
@@ -189,5 +191,40 @@ fn a_firewall_that_drops_what_is_forwarded_lets_the_bridge_through() {
         assert_eq!(rules.matches("comment \"berth br-a\"").count(), 2, "{rules}");
         manager.destroy().unwrap();
         assert_eq!(run("nft", &["list", "ruleset"]), before);
+    });
+}
+
+#[test]
+fn many_pods_at_once_get_addresses_of_their_own() {
+    world(|w| {
+        let manager = w.builtin("br-a", &[SUBNET, "fd00:77::/64"]);
+        let names: Vec<String> = (0..24).map(|i| format!("p{i}")).collect();
+        let pods: Vec<Pod> = std::thread::scope(|scope| {
+            let manager = &manager;
+            let spawn = |names| scope.spawn(move || chunk_of_pods(w, manager, names));
+            let threads: Vec<_> = names.chunks(4).map(spawn).collect();
+            threads.into_iter().flat_map(|t| t.join().unwrap()).collect()
+        });
+        let addresses: BTreeSet<_> = pods.iter().flat_map(|p| p.attachment.addresses()).collect();
+        assert_eq!(addresses.len(), 48);
+        for pod in &pods {
+            manager.check(&pod.attachment).unwrap();
+        }
+    });
+}
+
+fn chunk_of_pods(w: &World, manager: &Manager, names: &[String]) -> Vec<Pod> {
+    names.iter().map(|name| w.attached(manager, name, vec![])).collect()
+}
+
+#[test]
+fn a_bridge_of_the_administrator_is_used_and_never_removed() {
+    world(|w| {
+        run("ip", &["link", "add", "br-a", "type", "bridge"]);
+        let manager = w.builtin("br-a", &[SUBNET]);
+        let pod = w.attached(&manager, "a", vec![]);
+        manager.check(&pod.attachment).unwrap();
+        manager.destroy().unwrap();
+        assert!(run("ip", &["-br", "link", "show", "br-a"]).contains("UP"));
     });
 }
