@@ -4,9 +4,34 @@
 //! installs. The kernel translates a filter to machine code when it is installed, so the size of the program is the
 //! price of a start: numbers with the same answer become ranges, and the range is found by bisection.
 
+mod abi;
+mod emit;
+#[cfg(test)]
+mod installed;
+#[cfg(test)]
+mod interpreter;
+mod rules;
+mod search;
+
+use std::collections::BTreeSet;
 use std::fmt;
 
-use oci_spec::runtime::LinuxSeccomp;
+use oci_spec::runtime::{LinuxSeccomp, LinuxSeccompFilterFlag};
+
+use abi::{Abi, X32_BIT};
+use emit::{AT_ARCH, AT_NUMBER, Builder, Instruction, JUMP_EQUAL, JUMP_GREATER_EQUAL, Label};
+use rules::{Answers, RET_KILL_PROCESS};
+
+/// Bits of seccomp(2).
+const FLAG_TSYNC: u32 = 1;
+const FLAG_LOG: u32 = 1 << 1;
+const FLAG_SPEC_ALLOW: u32 = 1 << 2;
+const FLAG_NEW_LISTENER: u32 = 1 << 3;
+const FLAG_TSYNC_ESRCH: u32 = 1 << 4;
+const FLAG_WAIT_KILLABLE: u32 = 1 << 5;
+
+/// The kernel's bound on a filter's length.
+const LONGEST: usize = 4096;
 
 /// A compiled filter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,6 +91,81 @@ impl fmt::Display for Program {
 /// # Errors
 /// Values out of range, with their place in the profile. Unknown names are no error: see [`Program::skipped`].
 pub fn compile(profile: &LinuxSeccomp) -> Result<Program, CompileError> {
-    let _ = profile;
-    Err(CompileError::TooLong(0))
+    compile_for(profile, std::env::consts::ARCH)
+}
+
+fn compile_for(profile: &LinuxSeccomp, machine: &str) -> Result<Program, CompileError> {
+    let abis = Abi::of_profile(profile.architectures().as_deref().unwrap_or_default(), machine);
+    let mut sections: Vec<(Abi, Answers)> = Vec::new();
+    for abi in abis {
+        sections.push((abi, rules::answers(profile, abi)?));
+    }
+    let instructions = assemble(&sections);
+    if instructions.len() > LONGEST {
+        return Err(CompileError::TooLong(instructions.len()));
+    }
+    let listener = sections.iter().any(|(_, answers)| answers.asks_listener());
+    Ok(Program {
+        bytes: instructions.iter().flat_map(encode).collect(),
+        flags: flags(profile, listener),
+        listener,
+        skipped: skipped(profile, &sections),
+    })
+}
+
+/// The whole program: which convention, then its search. A convention that the profile does not name is killed: its
+/// numbers mean other calls.
+fn assemble(sections: &[(Abi, Answers)]) -> Vec<Instruction> {
+    let mut builder = Builder::default();
+    let mut entries: Vec<(Abi, Label)> = Vec::new();
+    for (abi, answers) in sections.iter().rev() {
+        let mask = matches!(abi, Abi::X86_64 { x32: true }).then_some(!X32_BIT);
+        let mut entry = search::emit(&mut builder, answers, mask);
+        if matches!(abi, Abi::X86_64 { x32: false }) {
+            let kill = builder.give(RET_KILL_PROCESS);
+            entry = builder.branch(JUMP_GREATER_EQUAL, X32_BIT, kill, entry);
+            entry = builder.load(AT_NUMBER, entry);
+        }
+        entries.push((*abi, entry));
+    }
+    let mut next = builder.give(RET_KILL_PROCESS);
+    for (abi, entry) in entries {
+        next = builder.branch(JUMP_EQUAL, abi.audit(), entry, next);
+    }
+    builder.load(AT_ARCH, next);
+    builder.finish()
+}
+
+/// Names that no convention of the profile has.
+fn skipped(profile: &LinuxSeccomp, sections: &[(Abi, Answers)]) -> Vec<String> {
+    let named: BTreeSet<&String> =
+        profile.syscalls().iter().flatten().flat_map(|rule| rule.names()).collect();
+    let unknown = |name: &&String| !sections.iter().any(|(_, answers)| answers.known.contains(name.as_str()));
+    named.into_iter().filter(unknown).cloned().collect()
+}
+
+fn flags(profile: &LinuxSeccomp, listener: bool) -> u32 {
+    // Without the field the mitigation of speculative store bypass stays off, as on kernels since 5.16 anyway.
+    let named = profile.flags().as_deref().unwrap_or(&[LinuxSeccompFilterFlag::SeccompFilterFlagSpecAllow]);
+    let mut bits = named.iter().fold(0, |bits, flag| {
+        bits | match flag {
+            LinuxSeccompFilterFlag::SeccompFilterFlagLog => FLAG_LOG,
+            LinuxSeccompFilterFlag::SeccompFilterFlagTsync => FLAG_TSYNC,
+            LinuxSeccompFilterFlag::SeccompFilterFlagSpecAllow => FLAG_SPEC_ALLOW,
+            LinuxSeccompFilterFlag::SeccompFilterFlagWaitKillableRecv => FLAG_WAIT_KILLABLE,
+        }
+    });
+    if listener {
+        bits |= FLAG_NEW_LISTENER;
+        // The call can return a descriptor or a thread's number, not either.
+        bits |= if bits & FLAG_TSYNC != 0 { FLAG_TSYNC_ESRCH } else { 0 };
+    } else {
+        bits &= !FLAG_WAIT_KILLABLE;
+    }
+    bits
+}
+
+fn encode(instruction: &Instruction) -> [u8; 8] {
+    let (code, k) = (instruction.code.to_ne_bytes(), instruction.k.to_ne_bytes());
+    [code[0], code[1], instruction.jt, instruction.jf, k[0], k[1], k[2], k[3]]
 }
