@@ -41,7 +41,7 @@ pub struct Joined {
 pub struct Builtin {
     settings: BuiltinSettings,
     leases: Arc<dyn Leases>,
-    /// Held while bridge and table are made; remembers the address given last.
+    /// Held while bridge and table are changed; remembers the address given last.
     making: Mutex<address::Cursor>,
 }
 
@@ -70,6 +70,7 @@ impl Builtin {
         let mac = plug.connect(&route)?;
         faults::LINKED.pass()?;
         if !pod.ports.is_empty() {
+            let _one_at_a_time = self.cursor();
             ports::open(&route, &nft, record, pod, &ips)?;
         }
         Ok(Joined { ips, mac })
@@ -80,6 +81,7 @@ impl Builtin {
     pub fn teardown(&self, pod: &PodNet, record: &BuiltinRecord) -> Result<(), BuiltinError> {
         let held: BTreeSet<IpAddr> = self.leases.held(&pod.sandbox)?.iter().map(|l| l.address).collect();
         if !pod.ports.is_empty() {
+            let _one_at_a_time = self.cursor();
             ports::close(record, &held)?;
         }
         Ok(self.leases.release(&pod.sandbox)?)

@@ -72,6 +72,11 @@ impl Subnet {
         from_bits(self.base, to_bits(self.base).wrapping_add(n))
     }
 
+    /// Which address of the subnet this is: the inverse of [`Subnet::nth`].
+    pub fn place_of(&self, address: IpAddr) -> u128 {
+        to_bits(address).wrapping_sub(to_bits(self.base))
+    }
+
     /// How many addresses pods can have: all but base, gateway and (IPv4) broadcast. Capped at 2^32.
     pub fn pods(&self) -> u128 {
         let bits = u32::from(width(self.base) - self.prefix).min(32);
@@ -166,6 +171,7 @@ mod tests {
         let v4 = Subnet::parse("10.88.0.0/16").unwrap();
         assert_eq!(v4.gateway().to_string(), "10.88.0.1");
         assert_eq!(v4.nth(258).to_string(), "10.88.1.2");
+        assert_eq!(v4.place_of(v4.nth(258)), 258);
         assert_eq!(v4.pods(), 65533);
         let v6 = Subnet::parse("fd00:88::/64").unwrap();
         assert_eq!(v6.gateway().to_string(), "fd00:88::1");

@@ -23,14 +23,16 @@ pub(super) fn lease(
     sandbox: &str,
     cursor: &mut Cursor,
 ) -> Result<PodIp, BuiltinError> {
-    let start = cursor.get(subnet).copied().unwrap_or(0);
-    let mut next = start;
+    let mut next = None;
     let got = leases.acquire(&subnet.to_string(), sandbox, &mut |busy| {
+        // After a restart, on from the highest that is held: what lies below may have been given back just now.
+        let above = || busy.last().map_or(0, |ip| subnet.place_of(*ip).saturating_sub(FIRST) + 1);
+        let start = cursor.get(subnet).copied().unwrap_or_else(above);
         let (ip, after) = choose(subnet, busy, start)?;
-        next = after;
+        next = Some(after);
         Some(ip)
     })?;
-    cursor.insert(*subnet, next);
+    cursor.extend(next.map(|next| (*subnet, next)));
     let address = got.ok_or(BuiltinError::Full { subnet: *subnet, pods: subnet.pods() })?;
     Ok(PodIp { address, prefix: subnet.prefix(), gateway: Some(subnet.gateway()) })
 }
@@ -76,6 +78,15 @@ mod tests {
         assert_eq!(get("e").unwrap(), "10.9.0.6");
         assert_eq!(get("f").unwrap(), "10.9.0.2");
         assert!(matches!(get("g"), Err(BuiltinError::Full { pods: 5, .. })));
+    }
+
+    #[test]
+    fn after_a_restart_it_goes_on_above_what_is_held() {
+        let subnet = Subnet::parse("10.9.0.0/29").unwrap();
+        let leases = MemoryLeases::default();
+        leases.acquire("10.9.0.0/29", "old", &mut |_| Some(subnet.nth(4))).unwrap();
+        let got = lease(&leases, &subnet, "a", &mut Cursor::default()).unwrap();
+        assert_eq!(got.address, subnet.nth(5));
     }
 
     #[test]

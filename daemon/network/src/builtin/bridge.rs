@@ -31,6 +31,7 @@ pub(super) fn ensure(route: &Route, settings: &BuiltinSettings) -> Result<u32, B
         route.add_address(link.index, subnet.gateway(), subnet.prefix())?;
         sysctl::forwarding(subnet.is_ipv4())?;
     }
+    sysctl::refuse_router_advertisements(&settings.bridge)?;
     if !link.up {
         route.up(&settings.bridge, link.index)?;
     }

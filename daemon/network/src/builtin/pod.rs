@@ -53,6 +53,7 @@ impl Plug<'_> {
             }
             route.add_address(link.index, ip.address, ip.prefix)?;
         }
+        sysctl::refuse_router_advertisements(POD_INTERFACE)?;
         route.up(POD_INTERFACE, link.index)?;
         for gateway in self.ips.iter().filter_map(|ip| ip.gateway) {
             route.add_default(link.index, gateway)?;

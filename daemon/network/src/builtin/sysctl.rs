@@ -58,3 +58,10 @@ pub(super) fn ipv6_at_once(interface: &str) -> Result<(), BuiltinError> {
     set(&format!("net/ipv6/conf/{interface}/disable_ipv6"), "0")?;
     set(&format!("net/ipv6/conf/{interface}/accept_dad"), "0")
 }
+
+/// Keeps an interface that pods can reach from taking routes by router advertisement: any pod could make itself the
+/// way out of the node, or of the other pods. Nothing to do on a kernel without IPv6.
+pub(super) fn refuse_router_advertisements(interface: &str) -> Result<(), BuiltinError> {
+    let key = format!("net/ipv6/conf/{interface}/accept_ra");
+    if path(&key).exists() { set(&key, "0") } else { Ok(()) }
+}

@@ -104,6 +104,8 @@ pub(crate) fn attr_bytes(fill: impl FnOnce(Message) -> Message) -> Vec<u8> {
 pub(crate) struct Reply {
     /// Its type.
     pub(crate) kind: u16,
+    /// Its flags.
+    pub(crate) flags: u16,
     /// The request it answers.
     pub(crate) sequence: u32,
     /// What follows the header.
@@ -113,12 +115,12 @@ pub(crate) struct Reply {
 /// Cuts a datagram into messages; what is malformed ends the list.
 pub(crate) fn replies(mut bytes: &[u8]) -> Vec<Reply> {
     let mut found = Vec::new();
-    while let (Some(length), Some(kind), Some(sequence)) =
-        (u32_at(bytes, 0), u16_at(bytes, 4), u32_at(bytes, 8))
+    while let (Some(length), Some(kind), Some(flags), Some(sequence)) =
+        (u32_at(bytes, 0), u16_at(bytes, 4), u16_at(bytes, 6), u32_at(bytes, 8))
     {
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         let Some(body) = bytes.get(HEADER..length) else { break };
-        found.push(Reply { kind, sequence, body: body.to_vec() });
+        found.push(Reply { kind, flags, sequence, body: body.to_vec() });
         bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     found

@@ -11,6 +11,9 @@ use super::message::{Message, Reply, replies};
 
 const ERROR: u16 = 2;
 const DONE: u16 = 3;
+const DUMP_INTERRUPTED: u16 = 0x10;
+/// How often a list is asked for on a node where something changes all the time.
+const ATTEMPTS: u32 = 10;
 /// The largest datagram the kernel builds for a dump.
 const BUFFER: usize = 64 * 1024;
 /// The kernel answers at once; this only bounds a kernel that does not.
@@ -42,10 +45,19 @@ impl Socket {
         self.collect(what, 1).map(drop)
     }
 
-    /// Sends one message and gives the answers up to the end of the dump or the acknowledgement.
+    /// Sends one message and gives the answers up to the end of the dump or the acknowledgement. A list during which
+    /// something changed may lack entries, so it is asked for again.
     pub(crate) fn ask(&self, what: &str, message: Message) -> Result<Vec<Reply>, NetlinkError> {
-        self.send(&message.finish(1))?;
-        self.collect(what, 1)
+        let mut sequence = 1;
+        loop {
+            self.send(&message.clone().finish(sequence))?;
+            let found = self.collect(what, sequence)?;
+            let torn = found.iter().any(|reply| reply.flags & DUMP_INTERRUPTED != 0);
+            if !torn || sequence >= ATTEMPTS {
+                return Ok(found);
+            }
+            sequence += 1;
+        }
     }
 
     /// Sends a datagram as it is.
@@ -74,7 +86,11 @@ impl Socket {
                     continue;
                 }
                 match reply.kind {
-                    DONE => return Ok(found),
+                    // The end of a list may be the only part that says it was interrupted.
+                    DONE => {
+                        found.extend((reply.flags & DUMP_INTERRUPTED != 0).then_some(reply));
+                        return Ok(found);
+                    }
                     ERROR => return refused(what, &reply).map(|()| found),
                     _ => found.push(reply),
                 }

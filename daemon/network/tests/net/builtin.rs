@@ -44,6 +44,13 @@ fn two_pods_talk_and_reach_the_outside_by_the_nodes_address() {
         let seen = call_from(&a.netns, &format!("{OUTSIDE}:80"));
         assert_eq!(seen.as_deref(), Some("outside 192.0.2.1"), "masqueraded");
         manager.check(&a.attachment).unwrap();
+        let accept_ra = |link: &str| run("sysctl", &["-n", &format!("net.ipv6.conf.{link}.accept_ra")]);
+        let inside = a.netns.run(|| accept_ra("eth0")).unwrap();
+        assert_eq!(
+            (accept_ra("br-a").trim(), inside.trim()),
+            ("0", "0"),
+            "a pod cannot announce itself as a router"
+        );
         let mac = a.netns.run(|| run("ip", &["link", "show", "eth0"])).unwrap();
         assert!(mac.contains(a.attachment.mac.as_deref().unwrap()), "{mac}");
     });
