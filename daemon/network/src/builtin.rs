@@ -66,7 +66,11 @@ impl Builtin {
         let bridge = self.ensure(&route, &nft)?;
         let ips = self.addresses(&pod.sandbox)?;
         faults::LEASED.pass()?;
-        let plug = pod::Plug { record, netns, ips: &ips, bridge, mtu: self.settings.mtu };
+        let mtu = match self.settings.mtu {
+            None => bridge::uplink_mtu(&route, &self.settings.subnets)?,
+            set => set,
+        };
+        let plug = pod::Plug { record, netns, ips: &ips, bridge, mtu };
         let mac = plug.connect(&route)?;
         faults::LINKED.pass()?;
         if !pod.ports.is_empty() {

@@ -43,8 +43,11 @@ impl Manager {
             Mode::Auto if self.cni.configured() => By::Cni(self.cni.plan()?),
             Mode::Auto => By::Builtin(self.builtin.plan(pod)),
         };
+        let mut pod = pod.clone();
+        // In CRI a host port of 0 means none.
+        pod.ports.retain(|port| port.host_port != 0);
         Ok(Attachment {
-            pod: pod.clone(),
+            pod,
             by,
             attached: false,
             interface: POD_INTERFACE.to_owned(),

@@ -70,7 +70,7 @@ impl Protocol {
     }
 }
 
-/// One host port that leads to a port of the pod. Mappings with host port 0 must be left out by the caller.
+/// One host port that leads to a port of the pod. Host port 0 means none and is left out of the plan.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PortMapping {
     /// Protocol of both ports.

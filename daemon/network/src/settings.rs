@@ -63,7 +63,7 @@ pub struct BuiltinSettings {
     pub subnets: Vec<Subnet>,
     /// Whether what leaves the subnets takes an address of the node.
     pub masquerade: bool,
-    /// MTU of pods' interfaces; none leaves it to the kernel.
+    /// MTU of pods' interfaces; none takes that of the interface with the default route.
     pub mtu: Option<u32>,
 }
 

@@ -68,6 +68,19 @@ fn make(route: &Route, settings: &BuiltinSettings) -> Result<Link, BuiltinError>
     Ok(link)
 }
 
+/// The MTU of the interface that leads out of the node: pods with a larger one would lose what they send through it.
+pub(super) fn uplink_mtu(route: &Route, subnets: &[Subnet]) -> Result<Option<u32>, BuiltinError> {
+    let mut smallest = None;
+    for ipv4 in subnets.iter().map(Subnet::is_ipv4) {
+        let hops = route.routes(ipv4)?;
+        for index in hops.iter().filter(|hop| hop.to.prefix() == 0).filter_map(|hop| hop.through) {
+            let mtu = route.link_at(index)?.and_then(|link| link.mtu);
+            smallest = smallest.into_iter().chain(mtu).min();
+        }
+    }
+    Ok(smallest)
+}
+
 /// Removes the bridge if it was made here.
 pub(super) fn remove(route: &Route, name: &str) -> Result<(), BuiltinError> {
     match route.link(name)? {

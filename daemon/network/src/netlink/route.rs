@@ -63,6 +63,7 @@ pub(crate) struct Link {
     pub(crate) kind: String,
     pub(crate) mac: Option<Mac>,
     pub(crate) alias: String,
+    pub(crate) mtu: Option<u32>,
     pub(crate) master: Option<u32>,
     pub(crate) up: bool,
 }
@@ -276,6 +277,7 @@ fn link_of(reply: &Reply) -> Option<Link> {
         kind: kind.unwrap_or_default(),
         name: found.find(IFLA_IFNAME).map(text).unwrap_or_default(),
         alias: found.find(IFLA_IFALIAS).map(text).unwrap_or_default(),
+        mtu: found.find(IFLA_MTU).and_then(|m| u32_at(m, 0)),
         master: found.find(IFLA_MASTER).and_then(|m| u32_at(m, 0)),
         mac: found.find(IFLA_ADDRESS).and_then(|mac| mac.try_into().ok()),
         up: u32_at(&reply.body, 8)? & IFF_UP != 0,

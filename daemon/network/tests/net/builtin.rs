@@ -235,3 +235,16 @@ fn a_bridge_of_the_administrator_is_used_and_never_removed() {
         assert!(run("ip", &["-br", "link", "show", "br-a"]).contains("UP"));
     });
 }
+
+#[test]
+fn pods_take_the_mtu_of_the_way_out() {
+    world(|w| {
+        let _outside = w.outside();
+        run("ip", &["link", "set", "up0", "mtu", "1400"]);
+        run("ip", &["route", "add", "default", "via", OUTSIDE]);
+        let manager = w.builtin("br-a", &[SUBNET]);
+        let pod = w.attached(&manager, "a", vec![]);
+        let link = pod.netns.run(|| run("ip", &["link", "show", "eth0"])).unwrap();
+        assert!(link.contains("mtu 1400"), "{link}");
+    });
+}

@@ -72,7 +72,8 @@ fn a_port_that_leads_elsewhere_is_refused_by_name() {
         let manager = w.builtin("br-a", &[SUBNET]);
         let a = w.attached(&manager, "a", vec![map(Protocol::Sctp, 7, 7, "")]);
         let (_netns, mut pod) = w.pod("b");
-        pod.ports = vec![map(Protocol::Udp, 9, 9, ""), map(Protocol::Sctp, 7, 7, "")];
+        pod.ports =
+            vec![map(Protocol::Udp, 9, 9, ""), map(Protocol::Tcp, 0, 1, ""), map(Protocol::Sctp, 7, 7, "")];
         let planned = manager.plan(&pod).unwrap();
         let refused = manager.setup(&planned).unwrap_err();
         assert!(matches!(refused, NetworkError::Builtin(BuiltinError::PortTaken { .. })), "{refused}");
