@@ -9,6 +9,7 @@ mod netns;
 mod tables;
 mod tasks;
 
+pub use crate::node::remove_cgroup;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

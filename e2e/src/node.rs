@@ -6,7 +6,7 @@ mod settings;
 mod subnet;
 mod teardown;
 
-pub(crate) use cgroup::remove_tree as remove_cgroup;
+pub use cgroup::remove_tree as remove_cgroup;
 pub use cgroup::{CgroupParent, hierarchies};
 pub use settings::{NetworkMode, Runtime, Settings};
 
@@ -57,6 +57,8 @@ impl Node {
             let path = dir.join(name);
             std::fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
         }
+        // By it `clean` tells a killed run from a living one.
+        std::fs::write(dir.join("runner.pid"), std::process::id().to_string())?;
         let subnet = Subnet::take()?;
         let cgroup = CgroupParent::create(&tag.name())?;
         let node = Self {

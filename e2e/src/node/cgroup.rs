@@ -65,8 +65,8 @@ fn hierarchy(line: &str) -> Option<PathBuf> {
     (whole && matches!(kind, "cgroup" | "cgroup2")).then(|| PathBuf::from(point))
 }
 
-/// Directories below first; files of a cgroup need no removal.
-pub(crate) fn remove_tree(dir: &Path) {
+/// Removes a cgroup and everything below it, deepest first; a busy one stays.
+pub fn remove_tree(dir: &Path) {
     let Ok(entries) = fs::read_dir(dir) else { return };
     for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
         remove_tree(&entry.path());
