@@ -9,6 +9,7 @@ mod error;
 mod forward;
 mod pod;
 mod ports;
+mod restore;
 mod sysctl;
 mod table;
 
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::attachment::{Attachment, BuiltinRecord, By, PodIp};
+use crate::attachment::{BuiltinRecord, PodIp};
 use crate::faults;
 use crate::leases::Leases;
 use crate::netlink::nft::Nft;
@@ -105,29 +106,6 @@ impl Builtin {
         }
     }
 
-    /// See [`crate::Manager::restore`].
-    pub fn restore(&self, all: &[Attachment]) -> Result<(), BuiltinError> {
-        let owners: BTreeSet<&str> = all.iter().map(|a| a.pod.sandbox.as_str()).collect();
-        let leases = self.leases.list()?;
-        let strays: BTreeSet<_> =
-            leases.iter().map(|l| &l.owner).filter(|o| !owners.contains(o.as_str())).collect();
-        for owner in strays {
-            self.leases.release(owner)?;
-        }
-        let live: Vec<&Attachment> = all.iter().filter(|a| self.is_live(a)).collect();
-        let nft = Nft::open()?;
-        if live.is_empty() && table::stamp(&nft, &self.settings.bridge)?.is_none() {
-            return Ok(());
-        }
-        let ports = table::Ports::of(live.iter().map(|a| (&a.pod, &a.ips[..])));
-        self.rebuild(&Route::open()?, &nft, &live, ports)
-    }
-
-    fn is_live(&self, attachment: &Attachment) -> bool {
-        let ours = matches!(&attachment.by, By::Builtin(r) if r.bridge == self.settings.bridge);
-        ours && attachment.attached
-    }
-
     /// Removes bridge and table. Pods that still hang on the bridge lose their network.
     pub fn destroy(&self) -> Result<(), BuiltinError> {
         let name = &self.settings.bridge;
@@ -159,29 +137,6 @@ impl Builtin {
             forward::allow(nft, &self.settings.bridge)?;
         }
         Ok(index)
-    }
-
-    fn rebuild(
-        &self,
-        route: &Route,
-        nft: &Nft,
-        live: &[&Attachment],
-        ports: table::Ports,
-    ) -> Result<(), BuiltinError> {
-        let _one_at_a_time = self.cursor();
-        if !live.is_empty() {
-            let index = bridge::ensure(route, &self.settings)?;
-            let hosts = live.iter().filter_map(|a| match &a.by {
-                By::Builtin(record) => Some(record.host_interface.as_str()),
-                _ => None,
-            });
-            bridge::adopt(route, index, hosts)?;
-        }
-        if !ports.is_empty() {
-            sysctl::route_localnet(&self.settings.bridge)?;
-        }
-        table::rebuild(nft, &self.settings, ports)?;
-        forward::allow(nft, &self.settings.bridge)
     }
 
     fn addresses(&self, sandbox: &str) -> Result<Vec<PodIp>, BuiltinError> {

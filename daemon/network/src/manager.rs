@@ -115,8 +115,8 @@ impl Manager {
         }
     }
 
-    /// After a restart, with every attachment of this daemon: brings back bridge and rules if pods of the
-    /// built-in network live, and drops port mappings and leases of pods that are not among them.
+    /// After a restart, with every attachment of this daemon: brings back bridge and rules if pods of the built-in
+    /// network live, and drops port mappings and leases of pods that are not among them and have gone.
     pub fn restore(&self, all: &[Attachment]) -> Result<(), NetworkError> {
         Ok(self.builtin.restore(all)?)
     }

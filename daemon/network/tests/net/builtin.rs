@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_network::builtin::BuiltinError;
+use berth_network::pod::{PortMapping, Protocol};
 use berth_network::settings::BuiltinSettings;
 use berth_network::{Leases, Manager, Mode, Netns, NetworkError, Settings, Subnet};
 
@@ -158,6 +159,26 @@ fn restore_brings_back_what_somebody_removed() {
         serve(&b.netns, "b", "0.0.0.0:80");
         assert!(call_from(&a.netns, "10.77.0.3:80").is_some());
         manager.check(&a.attachment).unwrap();
+    });
+}
+
+#[test]
+fn a_pod_whose_record_cannot_be_read_keeps_its_address_while_it_lives() {
+    world(|w| {
+        let manager = w.builtin("br-a", &[SUBNET]);
+        let port = PortMapping { protocol: Protocol::Tcp, host_port: 80, container_port: 80, host_ip: None };
+        let (a, b) = (w.attached(&manager, "a", vec![port]), w.attached(&manager, "b", vec![]));
+        let ports = || run("nft", &["list", "map", "inet", "berth_br_2da", "ports4"]);
+        manager.restore(std::slice::from_ref(&b.attachment)).unwrap();
+        assert_eq!(w.leases.held(&a.attachment.pod.sandbox).unwrap().len(), 1);
+        assert!(ports().contains("10.77.0.2 . 80"));
+        let (path, sandbox) = (a.path().to_owned(), a.attachment.pod.sandbox.clone());
+        drop(a);
+        Netns::remove(&path).unwrap();
+        until("its interface is gone", || run("ip", &["-br", "link"]).matches("veth").count() == 1);
+        manager.restore(std::slice::from_ref(&b.attachment)).unwrap();
+        assert!(w.leases.held(&sandbox).unwrap().is_empty());
+        assert!(!ports().contains("elements"));
     });
 }
 

@@ -113,6 +113,13 @@ impl Ports {
         self.elements.values().all(BTreeSet::is_empty)
     }
 
+    /// Takes others in.
+    pub(in crate::builtin) fn extend(&mut self, others: Self) {
+        for (map, elements) in others.elements {
+            self.elements.entry(map).or_default().extend(elements);
+        }
+    }
+
     /// Those whose map these settings make.
     pub(super) fn only(mut self, settings: &BuiltinSettings) -> Self {
         self.elements.retain(|map, _| settings.subnets.iter().any(|s| s.is_ipv4() == map.ipv4));
@@ -120,7 +127,7 @@ impl Ports {
     }
 
     /// Those that lead to one of these pods.
-    pub(super) fn leading_to(mut self, pods: &BTreeSet<IpAddr>) -> Self {
+    pub(in crate::builtin) fn leading_to(mut self, pods: &BTreeSet<IpAddr>) -> Self {
         for (map, elements) in &mut self.elements {
             elements.retain(|(_, data)| pod_of(*map, data).is_some_and(|ip| pods.contains(&ip)));
         }
