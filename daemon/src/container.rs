@@ -1,0 +1,18 @@
+//! The noun "container": what it is asked to be, what is kept of it, and the steps that make and unmake it.
+
+mod act;
+mod check;
+mod config;
+mod create;
+mod end;
+mod facts;
+mod host_path;
+mod record;
+pub mod spec;
+
+pub(crate) use act::{exec_sync, reopen_log, signal, start, update};
+pub(crate) use check::check;
+pub use config::{ContainerConfig, ContainerSecurity, Device, GroupsPolicy, ImageSpec, Mount, Propagation};
+pub(crate) use create::{Place, create};
+pub(crate) use end::{delete, kill_all, kill_cgroup};
+pub use record::{ContainerRecord, ContainerState, DEFAULT_STOP_SIGNAL, Exited, Reason, RunUser};

@@ -1,0 +1,105 @@
+//! The OCI runtime spec of a container, built from what was asked and from facts gathered beforehand.
+//!
+//! Nothing here looks at the system: the same input always gives the same spec. One file per subject.
+
+mod annotations;
+mod capabilities;
+mod devices;
+mod mounts;
+mod namespaces;
+mod process;
+mod resources;
+mod seccomp;
+#[cfg(test)]
+mod tests;
+mod user;
+
+pub(crate) use mounts::BoundMount;
+pub(crate) use resources::resources;
+pub(crate) use user::{RunAs, run_as};
+
+use super::ContainerConfig;
+use crate::pod::{Error, ImageForContainer};
+use crate::sandbox::SandboxRecord;
+use oci_spec::runtime::{Linux, LinuxDevice, LinuxSeccomp, Root, Spec};
+
+/// What the spec is built from.
+#[derive(Debug)]
+pub(crate) struct Input<'a> {
+    /// The sandbox.
+    pub(crate) sandbox: &'a SandboxRecord,
+    /// What was asked.
+    pub(crate) config: &'a ContainerConfig,
+    /// Its image.
+    pub(crate) image: &'a ImageForContainer,
+    /// The cgroup, in the driver's form.
+    pub(crate) cgroup: &'a str,
+    /// What the host has.
+    pub(crate) facts: &'a Facts,
+}
+
+/// What was looked up on the host.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Facts {
+    /// The request's mounts, with sources that exist.
+    pub(crate) mounts: Vec<BoundMount>,
+    /// The pod's own files and shared memory, as (source, destination); those that the request mounts itself are
+    /// left out by the builder.
+    pub(crate) pod_files: Vec<(String, String)>,
+    /// The devices asked for, or all of the host's for a privileged container; each with its permissions.
+    pub(crate) devices: Vec<(LinuxDevice, String)>,
+    /// The daemon's own bounding set.
+    pub(crate) bounding: Vec<String>,
+    /// The profile of a Localhost reference.
+    pub(crate) seccomp: Option<LinuxSeccomp>,
+    /// The host name inside.
+    pub(crate) hostname: String,
+    /// The lowest OOM score adjustment that can be given; none where any can.
+    pub(crate) oom_floor: Option<i64>,
+    /// The hard limit of open files.
+    pub(crate) nofile_hard: u64,
+    /// Swap is accounted.
+    pub(crate) swap: bool,
+    /// Only the unified hierarchy is there.
+    pub(crate) unified: bool,
+    /// Path of the PID namespace of the container that is the target.
+    pub(crate) target_pid: Option<String>,
+}
+
+/// Builds the spec.
+///
+/// # Errors
+/// Names the field of the request that makes no sense.
+pub(crate) fn build(input: &Input<'_>) -> Result<Spec, Error> {
+    let capabilities = capabilities::sets(input)?;
+    let mut linux = Linux::default();
+    linux.set_namespaces(Some(namespaces::namespaces(input)?));
+    linux.set_cgroups_path(Some(input.cgroup.into()));
+    linux.set_resources(Some(devices::with_rules(resources(&input.config.resources, input.facts.swap), input)));
+    linux.set_devices(devices::nodes(input));
+    linux.set_seccomp(seccomp::profile(input, &capabilities)?);
+    linux.set_rootfs_propagation(mounts::rootfs_propagation(input));
+    let security = &input.config.security;
+    if !security.privileged {
+        linux.set_masked_paths(some_sorted(&security.masked_paths));
+        linux.set_readonly_paths(some_sorted(&security.readonly_paths));
+    }
+    let mut root = Root::default();
+    root.set_path("rootfs".into()).set_readonly(Some(security.readonly_rootfs));
+    let mut spec = Spec::default();
+    spec.set_process(Some(process::process(input, &capabilities)?));
+    spec.set_root(Some(root));
+    spec.set_mounts(Some(mounts::mounts(input)?));
+    spec.set_annotations(Some(annotations::annotations(input)));
+    spec.set_hostname(None);
+    spec.set_linux(Some(linux));
+    Ok(spec)
+}
+
+/// Each path once: hundreds of duplicates are not mounted twice.
+fn some_sorted(paths: &[String]) -> Option<Vec<String>> {
+    let mut paths = paths.to_vec();
+    paths.sort_unstable();
+    paths.dedup();
+    (!paths.is_empty()).then_some(paths)
+}

@@ -1,0 +1,102 @@
+//! The process: what is executed, where, and with which environment.
+
+use super::Input;
+use super::capabilities::Sets;
+use crate::pod::Error;
+use oci_spec::runtime::{PosixRlimit, PosixRlimitBuilder, PosixRlimitType, Process, User};
+
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Soft limit of open files: high ones make old programs close a million descriptors.
+const NOFILE_SOFT: u64 = 1024;
+
+pub(super) fn process(input: &Input<'_>, capabilities: &Sets) -> Result<Process, Error> {
+    let (config, security) = (input.config, &input.config.security);
+    let mut process = Process::default();
+    process
+        .set_terminal(Some(config.tty))
+        .set_user(User::default())
+        .set_args(Some(args(input)?))
+        .set_env(Some(env(input)?))
+        .set_cwd(cwd(input)?.into())
+        .set_capabilities(Some(capabilities.to_oci()))
+        .set_rlimits(Some(vec![nofile(input)?]))
+        .set_no_new_privileges(Some(security.no_new_privs && !security.privileged))
+        .set_oom_score_adj(oom_score_adj(input));
+    Ok(process)
+}
+
+fn args(input: &Input<'_>) -> Result<Vec<String>, Error> {
+    let (config, image) = (input.config, input.image);
+    let args = match (config.command.is_empty(), config.args.is_empty()) {
+        (true, true) => [image.entrypoint.as_slice(), &image.cmd].concat(),
+        (true, false) => [image.entrypoint.as_slice(), &config.args].concat(),
+        (false, _) => [config.command.as_slice(), &config.args].concat(),
+    };
+    match args.first().map(String::as_str) {
+        None | Some("") => {
+            let problem = "is empty, and so are the image's entrypoint and command: nothing to run";
+            Err(Error::invalid("config.command", problem))
+        }
+        Some(_) if args.iter().any(|arg| arg.contains('\0')) => Err(Error::invalid("config.args", "holds a NUL byte")),
+        Some(_) => Ok(args),
+    }
+}
+
+/// The image's, then the runtime's own, then the request's: later ones of the same name win, in the first one's place.
+fn env(input: &Input<'_>) -> Result<Vec<String>, Error> {
+    let mut all: Vec<String> = Vec::new();
+    for entry in &input.image.env {
+        set(&mut all, entry.clone());
+    }
+    if !all.iter().any(|entry| name(entry) == "PATH") {
+        set(&mut all, PATH.to_owned());
+    }
+    if input.config.tty {
+        set(&mut all, "TERM=xterm".to_owned());
+    }
+    set(&mut all, format!("HOSTNAME={}", input.facts.hostname));
+    for (key, value) in &input.config.envs {
+        if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
+            let problem = format!("{key:?}: a name is not empty and holds no \"=\"; neither part holds a NUL byte");
+            return Err(Error::invalid("config.envs", problem));
+        }
+        set(&mut all, format!("{key}={value}"));
+    }
+    Ok(all)
+}
+
+fn name(entry: &str) -> &str {
+    entry.split('=').next().unwrap_or_default()
+}
+
+fn set(all: &mut Vec<String>, entry: String) {
+    match all.iter_mut().find(|known| name(known) == name(&entry)) {
+        Some(known) => *known = entry,
+        None => all.push(entry),
+    }
+}
+
+fn cwd(input: &Input<'_>) -> Result<String, Error> {
+    let wanted = [&input.config.working_dir, &input.image.working_dir];
+    let cwd = wanted.into_iter().find(|dir| !dir.is_empty());
+    match cwd {
+        None => Ok("/".to_owned()),
+        Some(dir) if dir.starts_with('/') && !dir.contains('\0') => Ok(dir.clone()),
+        Some(dir) if dir.contains('\0') => Err(Error::invalid("config.working_dir", "holds a NUL byte")),
+        // Images may say it relative to the root.
+        Some(dir) => Ok(format!("/{dir}")),
+    }
+}
+
+fn nofile(input: &Input<'_>) -> Result<PosixRlimit, Error> {
+    let hard = input.facts.nofile_hard.max(1);
+    let limit = PosixRlimitBuilder::default().typ(PosixRlimitType::RlimitNofile);
+    let limit = limit.hard(hard).soft(NOFILE_SOFT.min(hard)).build();
+    limit.map_err(|error| Error::internal("build the limits of the process", error))
+}
+
+fn oom_score_adj(input: &Input<'_>) -> Option<i32> {
+    let asked = input.config.resources.oom_score_adj.clamp(-1000, 1000);
+    let given = asked.max(input.facts.oom_floor.unwrap_or(-1000));
+    i32::try_from(given).ok()
+}

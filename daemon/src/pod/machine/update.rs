@@ -1,0 +1,41 @@
+//! UpdateContainerResources: the record changes only once the kernel has taken the new limits.
+
+use super::{Effect, Machine, Op, Reply, Saved, Slot, Waiter};
+use crate::container::ContainerState;
+use crate::pod::Error;
+use crate::sandbox::Resources;
+use berth_core::ContainerId;
+use std::sync::Arc;
+
+impl Machine {
+    pub(super) fn update(&mut self, id: ContainerId, resources: Resources, waiter: Waiter) {
+        match self.slots.get(&id) {
+            None => self.answer(waiter, Err(Error::NoContainer(id.to_string()))),
+            Some(Slot::Known { record, op: Op::Idle | Op::Starting(_) })
+                if matches!(record.state, ContainerState::Created { .. } | ContainerState::Running { .. }) =>
+            {
+                let record = Arc::clone(record);
+                self.push(Effect::Update(record, Box::new(resources), waiter));
+            }
+            Some(slot) => {
+                let state = slot.record().map_or("being created", |record| record.state_word());
+                let object = format!("container {id}");
+                let refusal = Error::State { act: "UpdateContainerResources", object, state: state.to_owned() };
+                self.answer(waiter, Err(refusal));
+            }
+        }
+    }
+
+    pub(super) fn updated(&mut self, id: ContainerId, resources: Resources, result: Result<(), Error>, waiter: Waiter) {
+        match result {
+            Ok(()) => {
+                self.change(id, |record| record.config.resources = resources);
+                self.save(id, Saved::answers(vec![waiter], &Ok(Reply::Done)));
+                if !self.slots.contains_key(&id) {
+                    self.answer(waiter, Err(Error::NoContainer(id.to_string())));
+                }
+            }
+            Err(error) => self.answer(waiter, Err(error)),
+        }
+    }
+}

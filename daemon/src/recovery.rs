@@ -1,0 +1,83 @@
+//! What is read and settled when the daemon starts. The kernel is right before the shim, the shim before the store.
+//!
+//! Every record ends as something that lists show and that can be removed; what cannot be read is shown NotReady or
+//! Unknown. Pods are settled beside each other, so that thirty take no longer than the slowest one.
+
+mod read;
+mod settle;
+
+use crate::container::ContainerRecord;
+use crate::gc;
+use crate::pod::{Error, Ground, Pods, Row};
+use crate::sandbox::{SandboxNetwork, SandboxRecord};
+use berth_core::{ContainerId, SandboxId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A sandbox and its containers as the store has them.
+pub(crate) struct Stored {
+    /// The sandbox.
+    pub(crate) sandbox: SandboxRecord,
+    /// Its containers.
+    pub(crate) containers: Vec<ContainerRecord>,
+}
+
+/// Reads every record, settles each, hands the pods to their actors and collects what no record knows.
+///
+/// # Errors
+/// The store cannot be read at all.
+pub async fn recover(pods: &Pods) -> Result<(), Error> {
+    let began = std::time::Instant::now();
+    let ground = Arc::clone(pods.ground());
+    let base = Arc::clone(&ground);
+    let (stored, strays) = ground.block("read the records", move || read::read(&base)).await?;
+    let (sandboxes, containers) = known(&stored);
+    let base = Arc::clone(&ground);
+    let attachments: Vec<_> = stored.iter().filter_map(attachment).collect();
+    let restored = ground.block("restore the network", move || {
+        base.network.restore(&attachments).map_err(|error| Error::step("restore the network", &error))
+    });
+    if let Err(error) = restored.await {
+        tracing::error!(%error, "the network of running pods could not be restored");
+    }
+    let count = stored.len();
+    let settling: Vec<_> = stored.into_iter().map(|pod| tokio::spawn(settle::settle(Arc::clone(&ground), pod))).collect();
+    for pod in settling {
+        match pod.await {
+            Ok(Some(restored)) => pods.restore(restored),
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "a pod could not be settled; the next start tries again"),
+        }
+    }
+    forget(&ground, strays).await;
+    gc::collect(&ground, &sandboxes, &containers).await;
+    tracing::info!(pods = count, took = ?began.elapsed(), "records are settled");
+    Ok(())
+}
+
+fn known(stored: &[Stored]) -> (BTreeSet<SandboxId>, BTreeSet<ContainerId>) {
+    let sandboxes = stored.iter().map(|pod| pod.sandbox.id).collect();
+    let containers = stored.iter().flat_map(|pod| pod.containers.iter().map(|record| record.id)).collect();
+    (sandboxes, containers)
+}
+
+fn attachment(pod: &Stored) -> Option<berth_network::Attachment> {
+    match &pod.sandbox.network {
+        SandboxNetwork::Own { attachment, .. } => attachment.clone(),
+        _ => None,
+    }
+}
+
+/// Rows that name no pod. What they once stood for is collected like everything without a record.
+async fn forget(ground: &Arc<Ground>, strays: Vec<Row>) {
+    if strays.is_empty() {
+        return;
+    }
+    tracing::warn!(rows = ?strays, "records that name no pod are deleted");
+    if let Err(error) = ground.save(strays).await {
+        tracing::error!(%error, "records that name no pod could not be deleted");
+    }
+}
+
+/// Containers by their sandbox.
+pub(crate) type BySandbox = BTreeMap<SandboxId, Vec<ContainerRecord>>;

@@ -1,0 +1,167 @@
+//! One pod after a restart of the daemon: what the store says, corrected by what lives.
+
+use super::Stored;
+use crate::container::{self, ContainerRecord, ContainerState, Exited, Reason, RunUser};
+use crate::events::from_wire;
+use crate::pod::machine::Exit;
+use crate::pod::{Error, Ground, Restored, Row};
+use crate::sandbox::{self, SandboxRecord, SandboxState};
+use crate::supervisor::{self, Shim};
+use berth_core::Timestamp;
+use berth_proto::shim::{ContainerState as Told, DeleteRequest, ListRequest, State};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Settles a pod. None if it is gone now: it had never been finished.
+pub(super) async fn settle(ground: Arc<Ground>, stored: Stored) -> Option<Restored> {
+    let Stored { sandbox, containers } = stored;
+    match &sandbox.state {
+        SandboxState::Creating => half_made(&ground, sandbox).await,
+        SandboxState::Ready(_) if sandbox.boot_id != ground.boot_id => {
+            Some(save(&ground, ended(sandbox, containers, Reason::NodeRestart), None).await)
+        }
+        SandboxState::Ready(_) => Some(living(&ground, sandbox, containers).await),
+        SandboxState::NotReady { .. } => {
+            let containers = containers.into_iter().map(|record| rest(&record, Reason::ShimLost)).collect();
+            Some(save(&ground, (sandbox, containers), None).await)
+        }
+    }
+}
+
+/// A sandbox whose steps were cut short: nobody was told of it, so it is undone. What cannot be undone is shown.
+async fn half_made(ground: &Arc<Ground>, sandbox: SandboxRecord) -> Option<Restored> {
+    let record = Arc::new(sandbox);
+    let (network, torn) = sandbox::tear_down(ground, &record, None).await;
+    let undone = match torn {
+        Ok(()) => sandbox::unmake(ground, &record).await,
+        Err(error) => Err(error),
+    };
+    let Err(error) = undone else { return None };
+    tracing::error!(sandbox = %record.id, %error, "a half-made sandbox could not be undone; it is shown as not ready");
+    let mut record = SandboxRecord::clone(&record);
+    record.network = network;
+    record.state = SandboxState::NotReady { at: Timestamp::now(), cause: Some(error.to_string()) };
+    Some(save(ground, (record, Vec::new()), None).await)
+}
+
+/// A sandbox of this boot: its shim knows more than the store.
+async fn living(ground: &Arc<Ground>, sandbox: SandboxRecord, containers: Vec<ContainerRecord>) -> Restored {
+    let id = sandbox.id;
+    let shim = match supervisor::connect(&ground.paths(id), id, None).await {
+        Ok(shim) => shim,
+        Err(error) => return lost(ground, sandbox, containers, &error).await,
+    };
+    let told = match shim.list(&ListRequest {}).await {
+        Ok(answer) => answer.containers,
+        Err(error) => {
+            shim.kill_hard();
+            return lost(ground, sandbox, containers, &error).await;
+        }
+    };
+    let mut told: BTreeMap<String, Told> = told.into_iter().map(|state| (state.id.clone(), state)).collect();
+    let mut settled = Vec::new();
+    for record in containers {
+        let state = told.remove(record.id.as_str());
+        settled.extend(one(ground, &shim, record, state).await);
+    }
+    for stranger in told.into_keys() {
+        tracing::warn!(sandbox = %id, container = stranger, "the shim has a container that no record knows; deleted");
+        let _ = shim.delete(&DeleteRequest { id: stranger }).await;
+    }
+    save(ground, (sandbox, settled), Some(shim)).await
+}
+
+/// One container of a living pod; none if it had never been finished.
+async fn one(ground: &Arc<Ground>, shim: &Shim, record: ContainerRecord, told: Option<Told>) -> Option<ContainerRecord> {
+    match (&record.state, told) {
+        (ContainerState::Creating, _) => {
+            let record = Arc::new(record);
+            let deleted = container::delete(ground, &record, Some(shim)).await;
+            let error = deleted.err()?;
+            let mut record = ContainerRecord::clone(&record);
+            record.state = ContainerState::Unknown { cause: format!("half made, and not undone: {error}") };
+            Some(record)
+        }
+        (ContainerState::Exited(_), _) => Some(record),
+        (_, None) => Some(rest(&record, Reason::ShimLost)),
+        (_, Some(told)) => Some(as_told(record, &told)),
+    }
+}
+
+fn as_told(mut record: ContainerRecord, told: &Told) -> ContainerRecord {
+    if let (None, Some(user)) = (&record.user, &told.user) {
+        record.user = Some(RunUser { uid: user.uid, gid: user.gid, groups: user.groups.clone() });
+    }
+    let started_at = Timestamp(told.started_at);
+    record.state = match told.state() {
+        State::Created => ContainerState::Created { pid: told.pid },
+        State::Running | State::Paused => ContainerState::Running { pid: told.pid, started_at },
+        State::Stopped => {
+            let unknown = || Exit { code: 255, at: Timestamp::now(), oom: false, cause: "its exit is not known".into() };
+            let exit = told.exit.as_ref().map_or_else(unknown, from_wire);
+            ContainerState::Exited(Exited {
+                started_at,
+                finished_at: exit.at.at_least(started_at.at_least(record.created_at)),
+                code: exit.code,
+                reason: match (exit.oom, exit.code) {
+                    (true, _) => Reason::OomKilled,
+                    (false, 0) => Reason::Completed,
+                    (false, _) => Reason::Error,
+                },
+                message: exit.cause,
+            })
+        }
+        State::Unspecified => ContainerState::Unknown { cause: "its shim told no state".to_owned() },
+    };
+    record
+}
+
+/// A pod whose shim is gone: everything of it is killed by its cgroups.
+async fn lost(ground: &Arc<Ground>, sandbox: SandboxRecord, containers: Vec<ContainerRecord>, why: &Error) -> Restored {
+    tracing::error!(sandbox = %sandbox.id, %why, "a pod lost its shim while the daemon was away");
+    let alive = containers.iter().filter(|record| !matches!(record.state, ContainerState::Exited(_)));
+    container::kill_all(ground, alive.cloned().map(Arc::new).collect()).await;
+    save(ground, ended(sandbox, containers, Reason::ShimLost), None).await
+}
+
+fn ended(
+    mut sandbox: SandboxRecord,
+    containers: Vec<ContainerRecord>,
+    reason: Reason,
+) -> (SandboxRecord, Vec<ContainerRecord>) {
+    let cause = Some(reason.as_str().to_owned());
+    sandbox.state = SandboxState::NotReady { at: Timestamp::now(), cause };
+    (sandbox, containers.iter().map(|record| rest(record, reason)).collect())
+}
+
+/// A container that cannot run any more.
+fn rest(record: &ContainerRecord, reason: Reason) -> ContainerRecord {
+    let mut record = record.clone();
+    let started_at = match record.state {
+        ContainerState::Exited(_) => return record,
+        ContainerState::Running { started_at, .. } => started_at,
+        _ => Timestamp::NEVER,
+    };
+    record.state = ContainerState::Exited(Exited {
+        started_at,
+        finished_at: Timestamp::now().at_least(started_at.at_least(record.created_at)),
+        code: if reason == Reason::NodeRestart { 255 } else { 137 },
+        reason,
+        message: String::new(),
+    });
+    record
+}
+
+/// Saves what was settled. A save that fails is told; the next start settles again.
+async fn save(
+    ground: &Arc<Ground>,
+    (sandbox, containers): (SandboxRecord, Vec<ContainerRecord>),
+    shim: Option<Shim>,
+) -> Restored {
+    let mut rows = vec![Row::Sandbox(Arc::new(sandbox.clone()))];
+    rows.extend(containers.iter().cloned().map(|record| Row::Container(Arc::new(record))));
+    if let Err(error) = ground.save(rows).await {
+        tracing::error!(sandbox = %sandbox.id, %error, "a settled pod could not be saved");
+    }
+    Restored { sandbox, containers, shim }
+}

@@ -1,0 +1,115 @@
+//! The steps that unmake a sandbox. Each succeeds where nothing is left to do, so that all can be tried again.
+
+use super::{SandboxNetwork, SandboxRecord, shm};
+use crate::pod::{Error, Ground, Row, faults};
+use crate::supervisor::{self, Shim};
+use berth_cgroup::{Cgroup, CgroupPath};
+use berth_network::Netns;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Detaches the network and ends the shim. Gives the network as it is afterwards; a failed detachment keeps it, so
+/// that the next try has what it needs.
+pub(crate) async fn tear_down(
+    ground: &Arc<Ground>,
+    record: &Arc<SandboxRecord>,
+    shim: Option<&Shim>,
+) -> (SandboxNetwork, Result<(), Error>) {
+    if let Err(fault) = faults::STOP_BEGUN.pass() {
+        return (record.network.clone(), Err(Error::step("stop sandbox", &fault)));
+    }
+    let (network, shim) = tokio::join!(detach(ground, record), end_shim(ground, record, shim));
+    let result = network.and(shim).and_then(|()| {
+        faults::STOP_NETWORK.pass().map_err(|fault| Error::step("stop sandbox", &fault))
+    });
+    let network = match (&result, &record.network) {
+        (Ok(()), SandboxNetwork::Own { .. }) => SandboxNetwork::Released,
+        (_, before) => before.clone(),
+    };
+    (network, result)
+}
+
+async fn detach(ground: &Arc<Ground>, record: &SandboxRecord) -> Result<(), Error> {
+    let SandboxNetwork::Own { netns, attachment } = &record.network else { return Ok(()) };
+    let (base, netns, attachment) = (Arc::clone(ground), netns.clone(), attachment.clone());
+    let detached = ground.block("detach the network", move || {
+        if let Some(attachment) = &attachment {
+            let gone = base.network.teardown(attachment);
+            gone.map_err(|error| Error::step("detach the pod's network", &error))?;
+        }
+        Netns::remove(&netns).map_err(|error| Error::internal("remove the network namespace", error))
+    });
+    detached.await
+}
+
+async fn end_shim(ground: &Arc<Ground>, record: &SandboxRecord, shim: Option<&Shim>) -> Result<(), Error> {
+    match shim {
+        Some(shim) => supervisor::end(shim, record.id).await,
+        None => supervisor::end_at(&ground.paths(record.id), record.id).await,
+    }
+}
+
+/// Removes everything but the record, then the record.
+///
+/// # Errors
+/// The step that failed; the others have been tried.
+pub(crate) async fn unmake(ground: &Arc<Ground>, record: &Arc<SandboxRecord>) -> Result<(), Error> {
+    let fault = |fault| Error::step("remove sandbox", &fault);
+    faults::REMOVE_BEGUN.pass().map_err(fault)?;
+    remove_files(ground, record).await?;
+    faults::REMOVE_FILES.pass().map_err(fault)?;
+    ground.save(vec![Row::NoSandbox(record.id)]).await
+}
+
+/// The pod's directory, its shared memory and its cgroup.
+pub(super) async fn remove_files(ground: &Arc<Ground>, record: &Arc<SandboxRecord>) -> Result<(), Error> {
+    let (base, record) = (Arc::clone(ground), Arc::clone(record));
+    let removed = ground.block("remove the sandbox's files", move || {
+        let paths = base.paths(record.id);
+        let swept = sweep(&paths.dir);
+        let socket = std::fs::remove_file(&paths.socket);
+        let cgroup = remove_cgroup(&base, &record);
+        match socket {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::internal(format!("remove {}", paths.socket.display()), error))
+            }
+            _ => swept.and(cgroup),
+        }
+    });
+    removed.await
+}
+
+/// Removes a pod's directory with the shared memory in it; a missing one is no error. Blocking.
+///
+/// # Errors
+/// Something else is mounted in it, or a system call failed.
+pub(crate) fn sweep(dir: &Path) -> Result<(), Error> {
+    shm::remove(&dir.join("shm"))?;
+    berth_snapshot::remove::tree(dir).map_err(|error| Error::internal("remove the sandbox's directory", error))
+}
+
+/// The sandbox's own cgroup: empty, there for those who look for it by the sandbox's id. systemd makes no scope
+/// without a process, so under it there is none.
+pub(super) fn make_cgroup(ground: &Ground, record: &SandboxRecord) -> Result<(), Error> {
+    let Some(path) = leaf(ground, record)? else { return Ok(()) };
+    let limits = oci_spec::runtime::LinuxResources::default();
+    let made = Cgroup::create(&ground.hierarchies, &path, &limits);
+    made.map(drop).map_err(|error| Error::internal("make the sandbox's cgroup", error))
+}
+
+fn remove_cgroup(ground: &Ground, record: &SandboxRecord) -> Result<(), Error> {
+    let Some(path) = leaf(ground, record)? else { return Ok(()) };
+    match Cgroup::open(&ground.hierarchies, &path) {
+        Ok(cgroup) => cgroup.delete().map_err(|error| Error::internal("delete the sandbox's cgroup", error)),
+        Err(berth_cgroup::CgroupError::NotFound { .. }) => Ok(()),
+        Err(error) => Err(Error::internal("open the sandbox's cgroup", error)),
+    }
+}
+
+fn leaf(ground: &Ground, record: &SandboxRecord) -> Result<Option<CgroupPath>, Error> {
+    if record.cgroup.is_empty() || ground.driver == berth_cgroup::Driver::Systemd {
+        return Ok(None);
+    }
+    let path = CgroupPath::parse(ground.driver, &record.cgroup);
+    path.map(Some).map_err(|error| Error::internal("read the sandbox's cgroup path", error))
+}

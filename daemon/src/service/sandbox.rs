@@ -1,0 +1,15 @@
+//! Verbs on pod sandboxes.
+
+mod list;
+mod remove;
+mod run;
+mod stats;
+mod status;
+mod stop;
+
+pub use list::{Filter, list};
+pub use remove::remove;
+pub use run::run;
+pub use stats::{list_stats, stats};
+pub use status::{SandboxStatus, status};
+pub use stop::stop;
