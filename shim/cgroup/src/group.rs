@@ -69,7 +69,7 @@ impl Cgroup {
         let plan = Plan::new(hierarchies.mode(), resources, None)?;
         match path.driver() {
             Driver::Cgroupfs => {
-                let places = make::make(hierarchies, &path.relative(), |_| true)?;
+                let places = make::make(hierarchies, &path.relative(), make::Existing::Replace, |_| true)?;
                 let group = Self::with(path, hierarchies.mode(), places);
                 match plan.carry_out(group.mode, group.places()?) {
                     Ok(()) => Ok(group),

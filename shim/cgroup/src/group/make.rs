@@ -11,40 +11,53 @@ use crate::{procs, remove};
 
 const MODE: FileMode = FileMode::from_raw_mode(0o755);
 
+/// What to do with a directory that is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// Put a new one in its place, or refuse if it holds processes.
+    Replace,
+    /// Take it as it is: systemd made it.
+    Keep,
+}
+
 /// Makes the group `relative` in every hierarchy that `wanted` says yes to (by its first controller; the unified tree
 /// is asked as ""), or opens it where it says no. On failure what was made is gone again.
 pub(crate) fn make(
     hierarchies: &Hierarchies,
     relative: &str,
+    existing: Existing,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Places> {
     let mut places = Places::default();
-    let done = fill(hierarchies, relative, wanted, &mut places);
-    if let Err(error) = done {
-        // The first error is the one to tell.
-        let _ = remove::all(&places);
-        return Err(error);
+    let done = fill(hierarchies, relative, existing, wanted, &mut places);
+    match done {
+        Err(error) if existing == Existing::Replace => {
+            // The first error is the one to tell.
+            let _ = remove::all(&places);
+            Err(error)
+        }
+        other => other.map(|()| places),
     }
-    Ok(places)
 }
 
 fn fill(
     hierarchies: &Hierarchies,
     relative: &str,
+    existing: Existing,
     wanted: impl Fn(&str) -> bool,
     places: &mut Places,
 ) -> Result<()> {
     for one in hierarchies.v1() {
         let first = one.controllers.first().map_or("", String::as_str);
         if wanted(first) {
-            places.v1.push((one.controllers.clone(), make_v1(one, relative)?));
+            places.v1.push((one.controllers.clone(), make_v1(one, relative, existing)?));
         } else if let Ok(dir) = Dir::open(&one.root, &one.mount, relative) {
             places.v1.push((one.controllers.clone(), dir));
         }
     }
     if let Some(tree) = hierarchies.unified() {
         places.unified = if wanted("") {
-            Some(make_unified(tree, relative, hierarchies.mode())?)
+            Some(make_unified(tree, relative, existing, hierarchies.mode())?)
         } else {
             Dir::open(&tree.root, &tree.mount, relative).ok()
         };
@@ -52,8 +65,8 @@ fn fill(
     Ok(())
 }
 
-fn make_v1(one: &V1Hierarchy, relative: &str) -> Result<Dir> {
-    make_leaf(relative, &|path| mkdirat(&one.root, path, MODE), &|path| {
+fn make_v1(one: &V1Hierarchy, relative: &str, existing: Existing) -> Result<Dir> {
+    make_leaf(relative, existing, &|path| mkdirat(&one.root, path, MODE), &|path| {
         Dir::open(&one.root, &one.mount, path)
     })
     .map_err(|failure| failure.at(one.mount.join(relative)))
@@ -65,8 +78,8 @@ fn make_v1(one: &V1Hierarchy, relative: &str) -> Result<Dir> {
     })
 }
 
-fn make_unified(tree: &UnifiedHierarchy, relative: &str, mode: Mode) -> Result<Dir> {
-    let dir = make_leaf(relative, &|path| mkdirat(&tree.root, path, MODE), &|path| {
+fn make_unified(tree: &UnifiedHierarchy, relative: &str, existing: Existing, mode: Mode) -> Result<Dir> {
+    let dir = make_leaf(relative, existing, &|path| mkdirat(&tree.root, path, MODE), &|path| {
         Dir::open(&tree.root, &tree.mount, path)
     })
     .map_err(|failure| failure.at(tree.mount.join(relative)))?;
@@ -100,9 +113,15 @@ type Mkdir<'a> = &'a dyn Fn(&str) -> std::result::Result<(), Errno>;
 type Open<'a> = &'a dyn Fn(&str) -> std::result::Result<Dir, Errno>;
 
 /// One mkdir when the parents are there, which is the rule; parents from the top when not.
-fn make_leaf(relative: &str, mkdir: Mkdir<'_>, open: Open<'_>) -> std::result::Result<Dir, Failure> {
+fn make_leaf(
+    relative: &str,
+    existing: Existing,
+    mkdir: Mkdir<'_>,
+    open: Open<'_>,
+) -> std::result::Result<Dir, Failure> {
     match mkdir(relative) {
         Ok(()) => {}
+        Err(Errno::EXIST) if existing == Existing::Keep => {}
         Err(Errno::EXIST) => replace(relative, mkdir, open)?,
         Err(Errno::NOENT) => {
             for (end, _) in relative.match_indices('/') {
