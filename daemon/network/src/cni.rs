@@ -57,9 +57,11 @@ impl Cni {
         Self { settings, catalog, watcher: Arc::default() }
     }
 
-    /// Whether a usable configuration is there now.
+    /// Whether somebody wants CNI here: a configuration is there, be it usable or not. A mistyped file must not send
+    /// pods to another network.
     pub fn configured(&self) -> bool {
-        self.catalog.view().network.is_some()
+        let view = self.catalog.view();
+        view.network.is_some() || !view.skipped.is_empty()
     }
 
     /// The configuration that a new pod would get.

@@ -11,7 +11,7 @@ use crate::subnet::Subnet;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// CNI when a usable configuration lies in its directory, else the built-in network; decided per pod.
+    /// CNI when a configuration lies in its directory, usable or not, else the built-in network; decided per pod.
     #[default]
     Auto,
     /// CNI only; the network is not ready without a configuration.

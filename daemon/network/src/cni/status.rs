@@ -12,8 +12,10 @@ use super::plugin::Call;
 use super::version::Version;
 use crate::settings::CniSettings;
 
-/// How old an answer may be before it is asked for again.
+/// How old a good answer may be before it is asked for again.
 const FRESH: Duration = Duration::from_secs(10);
+/// And a bad one, so that a node comes back soon.
+const FRESH_PROBLEM: Duration = Duration::from_secs(2);
 /// How long the very first answer is waited for.
 const FIRST: Duration = Duration::from_millis(500);
 
@@ -51,7 +53,10 @@ impl Watcher {
     /// What is known; starts a run if that is old.
     pub(super) fn ask(self: &Arc<Self>, settings: &CniSettings, network: &Arc<Network>) -> Known {
         let mut state = self.state();
-        let fresh = |a: &Answer| a.network == *network && a.at.elapsed() < FRESH;
+        let fresh = |a: &Answer| {
+            let limit = if a.problem.is_some() { FRESH_PROBLEM } else { FRESH };
+            a.network == *network && a.at.elapsed() < limit
+        };
         if !state.last.as_ref().is_some_and(fresh) && !state.running {
             state.running = self.start(settings, network);
         }

@@ -1,6 +1,6 @@
 //! Host ports: from the outside, from the node, by 127.0.0.1, from the pods themselves.
 
-use std::net::UdpSocket;
+use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use berth_network::NetworkError;
@@ -139,5 +139,32 @@ fn ipv6_ports_lead_to_the_pod() {
         assert_eq!(call_from(&outside, "[2001:db8::1]:8080").as_deref(), Some("a 2001:db8::2"));
         assert_eq!(call_from(&a.netns, "[2001:db8::1]:8080").as_deref(), Some("a fd00:77::1"));
         assert_eq!(call("[::1]:8080".parse().unwrap()), None, "refused, not lost");
+    });
+}
+
+#[test]
+fn pods_do_not_reach_what_listens_on_the_nodes_loopback() {
+    world(|w| {
+        let manager = w.builtin("br-a", &[SUBNET]);
+        let a = w.attached(&manager, "a", vec![map(Protocol::Tcp, 8080, 80, "")]);
+        let node = TcpListener::bind("127.0.0.1:9999").unwrap();
+        std::thread::spawn(move || node.incoming().for_each(drop));
+        let reach = || {
+            a.netns
+                .run(|| {
+                    TcpStream::connect_timeout(&"127.0.0.1:9999".parse().unwrap(), Duration::from_millis(500))
+                })
+                .unwrap()
+        };
+        a.netns
+            .run(|| {
+                run("ip", &["addr", "del", "127.0.0.1/8", "dev", "lo"]);
+                run("sysctl", &["-qw", "net.ipv4.conf.all.route_localnet=1"]);
+                run("ip", &["route", "add", "127.0.0.1", "via", "10.77.0.1"]);
+            })
+            .unwrap();
+        assert!(reach().is_err());
+        run("nft", &["flush", "chain", "inet", "berth_br_2da", "guard"]);
+        assert!(reach().is_ok(), "it was the guard that kept the pod out");
     });
 }
