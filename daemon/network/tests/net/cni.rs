@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use crate::world::{World, until, world};
 
 /// Answers every verb; ADD gives two addresses, IPv6 first.
-const GOOD: &str = r#"case $CNI_COMMAND in
+pub(crate) const GOOD: &str = r#"case $CNI_COMMAND in
 ADD) echo '{"cniVersion":"1.1.0","interfaces":[{"name":"eth0","sandbox":"x","mac":"02:00:00:00:00:07"}],
 "ips":[{"address":"fd00::7/64","interface":0},{"address":"10.0.0.7/24","gateway":"10.0.0.1","interface":0}]}';;
 VERSION) echo '{"cniVersion":"1.1.0","supportedVersions":["0.4.0","1.1.0"]}';;
 esac"#;
 
-fn manager(w: &World, mode: Mode, deadline: u64) -> Manager {
+pub(crate) fn manager(w: &World, mode: Mode, deadline: u64) -> Manager {
     fs::create_dir_all(w.path("net.d")).unwrap();
     fs::create_dir_all(w.path("bin")).unwrap();
     let cni = CniSettings {
@@ -32,7 +32,7 @@ fn manager(w: &World, mode: Mode, deadline: u64) -> Manager {
 }
 
 /// A plugin that notes each call in `log/` and then does as the script says.
-fn plugin(w: &World, name: &str, script: &str) {
+pub(crate) fn plugin(w: &World, name: &str, script: &str) {
     fs::create_dir_all(w.path("log")).unwrap();
     fs::create_dir_all(w.path("bin")).unwrap();
     let log = w.path("log").display().to_string();
@@ -46,12 +46,12 @@ fn plugin(w: &World, name: &str, script: &str) {
     fs::rename(new, path).unwrap();
 }
 
-fn conf(w: &World, file: &str, conf: &Value) {
+pub(crate) fn conf(w: &World, file: &str, conf: &Value) {
     fs::create_dir_all(w.path("net.d")).unwrap();
     fs::write(w.path("net.d").join(file), conf.to_string()).unwrap();
 }
 
-fn list(plugins: &[&str]) -> Value {
+pub(crate) fn list(plugins: &[&str]) -> Value {
     let plugins: Vec<_> = plugins.iter().map(|p| json!({"type": p})).collect();
     json!({"cniVersion": "1.1.0", "name": "net", "plugins": plugins})
 }
@@ -383,21 +383,5 @@ fn a_missing_plugin_keeps_no_other_from_del_and_parks_the_attachment() {
         assert_eq!(names(w).last().unwrap(), "one-DEL");
         let failures = leftover::Failures::note(None, 1, &error);
         assert_eq!(failures.next(false), leftover::Next::Park);
-    });
-}
-
-#[test]
-fn auto_takes_cni_as_soon_as_there_is_a_configuration() {
-    world(|w| {
-        let m = manager(w, Mode::Auto, 3000);
-        let (_netns, pod) = w.pod("a");
-        assert_eq!(m.plan(&pod).unwrap().mode(), "builtin");
-        fs::write(w.path("net.d/10.conflist"), "{").unwrap();
-        assert!(m.plan(&pod).is_err(), "a mistyped file sends no pod elsewhere");
-        assert!(m.status().message.contains("10.conflist"));
-        plugin(w, "one", GOOD);
-        conf(w, "10.conflist", &list(&["one"]));
-        assert_eq!(m.plan(&pod).unwrap().mode(), "cni");
-        until("ready", || m.status().ready);
     });
 }

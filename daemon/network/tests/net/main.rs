@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "clippy's allowance for tests does not reach their helpers")]
 
+mod auto;
 mod builtin;
 mod cni;
 mod plugins;
