@@ -1,3 +1,7 @@
-//! berthd: the node daemon that serves CRI.
+//! The program: flags in, exit code out.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    berthd::run::main()
+}

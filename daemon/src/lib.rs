@@ -1,0 +1,31 @@
+//! berthd: the node daemon that serves CRI.
+//!
+//! Way of a call: [`server`] → [`cri`] (wire only) → [`service`] (one verb a file) → the nouns below it. [`app`]
+//! wires every part once; [`run`] is the whole life of the process.
+
+pub mod admission;
+pub mod app;
+pub mod args;
+pub mod blocking;
+pub mod container;
+pub mod cri;
+pub mod driver;
+pub mod events;
+pub mod faults;
+pub mod gc;
+pub mod host;
+pub mod lock;
+pub mod logging;
+pub mod notify;
+pub mod paths;
+pub mod pod;
+pub mod recovery;
+pub mod run;
+pub mod sandbox;
+pub mod server;
+pub mod service;
+pub mod stats;
+pub mod supervisor;
+pub mod undo;
+pub mod unpack;
+pub mod wiring;

@@ -1,0 +1,14 @@
+//! Verbs on images.
+
+pub mod fs_info;
+mod list;
+mod pull;
+mod remove;
+pub mod resolve;
+mod status;
+
+pub use fs_info::fs_info;
+pub use list::list;
+pub use pull::pull;
+pub use remove::remove;
+pub use status::status;

@@ -1,0 +1,14 @@
+//! One image by any of its names.
+
+use crate::app::App;
+use berth_core::Result;
+use berth_image::{ImageRecord, lookup};
+
+/// The image, or nothing: a missing image is no error.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn status(app: &App, name: &str) -> Result<Option<ImageRecord>> {
+    let (store, name) = (app.store.clone(), name.to_owned());
+    app.blocking.run("look up an image", move || lookup(&store, &name)).await?
+}
