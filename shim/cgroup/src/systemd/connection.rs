@@ -67,13 +67,14 @@ impl Connection {
         let mut connection = Self { stream, bus, serial: 0, deadline, ended: Vec::new() };
         let uid = rustix::process::geteuid().as_raw().to_string();
         let hex: String = uid.bytes().map(|byte| format!("{byte:02x}")).collect();
-        connection.send("authenticate", format!("\0AUTH EXTERNAL {hex}\r\n").as_bytes())?;
+        // BEGIN goes out together with the question. Were it sent after the answer, the first call could reach systemd in
+        // the same read as BEGIN, and systemd would look at it only when more bytes come: never.
+        connection.send("authenticate", format!("\0AUTH EXTERNAL {hex}\r\nBEGIN\r\n").as_bytes())?;
         let answer = connection.line()?;
         if !answer.starts_with("OK ") {
             let error = std::io::Error::other(answer);
             return Err(Failure::Broken { step: "authenticate", error });
         }
-        connection.send("authenticate", b"BEGIN\r\n")?;
         if bus {
             let of_bus = |member| Target {
                 destination: Some("org.freedesktop.DBus"),
