@@ -46,9 +46,9 @@ impl Service for Echo {
 
 /// A server of `Echo` on a socket of its own; it ends with the sender.
 async fn serving(server: Server) -> (tempfile::TempDir, PathBuf, oneshot::Sender<()>) {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().expect("test set-up");
     let path = directory.path().join("s");
-    let listener = UnixListener::bind(&path).unwrap();
+    let listener = UnixListener::bind(&path).expect("test set-up");
     let (stop, stopped) = oneshot::channel();
     tokio::spawn(async move {
         server.service("test.Echo", Arc::new(Echo)).serve(&listener, async { drop(stopped.await) }).await;
@@ -63,11 +63,11 @@ async fn call(client: &Client, method: &str, text: &str, timeout: Duration) -> R
 
 async fn read_response(stream: &mut UnixStream) -> (FrameHeader, Response) {
     let mut header = [0; HEADER_LEN];
-    stream.read_exact(&mut header).await.unwrap();
+    stream.read_exact(&mut header).await.expect("test set-up");
     let header = FrameHeader::from_bytes(header);
     let mut payload = vec![0; header.length as usize];
-    stream.read_exact(&mut payload).await.unwrap();
-    (header, Response::decode(payload.as_slice()).unwrap())
+    stream.read_exact(&mut payload).await.expect("test set-up");
+    (header, Response::decode(payload.as_slice()).expect("test set-up"))
 }
 
 fn request(stream: u32, flags: u8, service: &str, method: &str) -> Vec<u8> {

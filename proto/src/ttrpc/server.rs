@@ -187,7 +187,7 @@ impl Server {
     }
 
     fn route(&self, header: FrameHeader, payload: &[u8]) -> Result<Answer, Status> {
-        if header.stream % 2 == 0 {
+        if header.stream.is_multiple_of(2) {
             return Err(Status::invalid("a client's stream ids are odd"));
         }
         if header.flags & (flag::REMOTE_OPEN | flag::REMOTE_CLOSED) != 0 {

@@ -1,0 +1,177 @@
+//! What happened and has not been acknowledged: exits and OOM kills. Recorded before anybody is told; shown again
+//! to whoever asks until it is acknowledged, however often the daemon restarts.
+//!
+//! The file is a copy for the case that this process dies too: the daemon can then still read the last exits.
+//! It lives on a tmpfs and is never synced.
+
+use std::collections::VecDeque;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use berth_core::Timestamp;
+use berth_core::exit::Exit;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+/// The journal's name in the state directory.
+pub(crate) const FILE_NAME: &str = "journal";
+
+/// One event: a line of the file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// Strictly rising, from 1.
+    pub(crate) seq: u64,
+    /// The container.
+    pub(crate) id: String,
+    /// When it happened.
+    pub(crate) at: Timestamp,
+    /// What happened.
+    #[serde(flatten)]
+    pub(crate) fact: Fact,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Fact {
+    /// The container ended.
+    Exit(Exit),
+    /// The kernel has killed so many processes of it for lack of memory.
+    Oom(u64),
+}
+
+/// The events of this shim that nobody has acknowledged.
+#[derive(Debug)]
+pub(crate) struct Journal {
+    pending: Mutex<Pending>,
+    newest: watch::Sender<u64>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    next: u64,
+    entries: VecDeque<Entry>,
+    file: File,
+}
+
+impl Journal {
+    /// Begins a journal in `directory`; one left by an earlier shim is dropped.
+    pub(crate) fn create(directory: &Path) -> io::Result<Journal> {
+        let file =
+            OpenOptions::new().create(true).append(true).mode(0o600).open(directory.join(FILE_NAME))?;
+        file.set_len(0)?;
+        let pending = Mutex::new(Pending { next: 1, entries: VecDeque::new(), file });
+        Ok(Journal { pending, newest: watch::Sender::new(0) })
+    }
+
+    /// Records one event, then wakes whoever waits.
+    pub(crate) fn record(&self, id: &str, at: Timestamp, fact: Fact) {
+        let mut pending = self.lock();
+        let entry = Entry { seq: pending.next, id: id.to_owned(), at, fact };
+        if let Err(error) = pending.append(&entry) {
+            crate::say!("journal: {error}; the event is kept in memory only");
+        }
+        pending.next += 1;
+        let newest = entry.seq;
+        pending.entries.push_back(entry);
+        drop(pending);
+        self.newest.send_replace(newest);
+    }
+
+    /// Forgets everything up to `acked`, then gives what lies beyond, waiting up to `wait` for the first.
+    pub(crate) async fn beyond(&self, acked: u64, wait: Duration) -> Vec<Entry> {
+        self.acknowledge(acked);
+        let mut newest = self.newest.subscribe();
+        let news = newest.wait_for(|newest| *newest > acked);
+        let _timed_out = tokio::time::timeout(wait, news).await;
+        self.lock().entries.iter().filter(|entry| entry.seq > acked).cloned().collect()
+    }
+
+    /// Makes every waiter answer now: the shim is ending.
+    pub(crate) fn close(&self) {
+        self.newest.send_replace(u64::MAX);
+    }
+
+    fn acknowledge(&self, acked: u64) {
+        let mut pending = self.lock();
+        let before = pending.entries.len();
+        pending.entries.retain(|entry| entry.seq > acked);
+        if pending.entries.is_empty() && before > 0 {
+            pending.entries.shrink_to_fit();
+            if let Err(error) = pending.file.set_len(0) {
+                crate::say!("journal: {error}");
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Pending> {
+        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    fn append(&mut self, entry: &Entry) -> io::Result<()> {
+        let mut line = serde_json::to_vec(entry)?;
+        line.push(b'\n');
+        self.file.write_all(&line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NONE: Duration = Duration::ZERO;
+
+    fn exit(code: u8) -> Fact {
+        Fact::Exit(Exit::ended(code, Timestamp(code.into()), 0))
+    }
+
+    fn lines(directory: &Path) -> Vec<Entry> {
+        let text = std::fs::read_to_string(directory.join(FILE_NAME)).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn shown_again_until_acknowledged() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::create(directory.path()).unwrap();
+        journal.record("a", Timestamp(5), Fact::Oom(1));
+        journal.record("a", Timestamp(6), exit(137));
+        let seen = journal.beyond(0, NONE).await;
+        assert_eq!(seen.iter().map(|entry| entry.seq).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(journal.beyond(0, NONE).await, seen, "a second daemon sees the same");
+        assert_eq!(lines(directory.path()), seen, "recorded in the file too");
+        assert_eq!(journal.beyond(1, NONE).await, seen[1..]);
+        assert!(journal.beyond(2, NONE).await.is_empty());
+        assert!(lines(directory.path()).is_empty(), "nothing owed: nothing kept");
+        journal.record("b", Timestamp(7), exit(0));
+        assert_eq!(lines(directory.path())[0].seq, 3, "numbers rise for ever");
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_waiter_is_woken_by_news_only() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = std::sync::Arc::new(Journal::create(directory.path()).unwrap());
+        journal.record("a", Timestamp(1), exit(1));
+        let waiter = tokio::spawn({
+            let journal = journal.clone();
+            async move { journal.beyond(1, Duration::from_secs(60)).await }
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(!waiter.is_finished());
+        journal.record("a", Timestamp(2), Fact::Oom(2));
+        assert_eq!(waiter.await.unwrap()[0].seq, 2);
+        let ending = tokio::spawn({
+            let journal = journal.clone();
+            async move { journal.beyond(9, Duration::from_secs(60)).await }
+        });
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        journal.close();
+        assert!(ending.await.unwrap().is_empty());
+    }
+}

@@ -1,0 +1,91 @@
+//! Kills for lack of memory: counted while the container lives, and once more when its first process has been
+//! reaped, since the notice may come later than the exit.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use berth_cgroup::OomWatch;
+use berth_core::Timestamp;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+use crate::container::Container;
+use crate::io::watched::watched;
+use crate::journal::Fact;
+use crate::pod::Pod;
+
+/// How many kills have been told of.
+#[derive(Debug, Default)]
+pub(crate) struct OomCounter(AtomicU64);
+
+impl OomCounter {
+    /// Reads the kernel's counter; tells of kills that were not told of yet. Returns the count.
+    pub(crate) async fn look(&self, pod: &Pod, container: &Container) -> u64 {
+        let built = container.built.read().await;
+        let kills = built.cgroup.oom_kills().unwrap_or(0);
+        if self.0.fetch_max(kills, Ordering::Relaxed) < kills {
+            pod.journal.record(&container.id, Timestamp::now(), Fact::Oom(kills));
+        }
+        kills.max(self.0.load(Ordering::Relaxed))
+    }
+}
+
+struct Watched(OomWatch);
+
+impl AsFd for Watched {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl AsRawFd for Watched {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_fd().as_raw_fd()
+    }
+}
+
+/// Looks at the counter whenever the kernel says that it may have risen, until the container has ended.
+pub(crate) async fn watch(pod: &Arc<Pod>, container: &Arc<Container>) {
+    let watch = container.built.read().await.cgroup.oom_watch();
+    let watch = match watch {
+        Ok(Some(watch)) => watch,
+        Ok(None) => return,
+        Err(error) => {
+            crate::say!(
+                "container {}: kills for lack of memory are told at its end only: {error}",
+                container.id
+            );
+            return;
+        }
+    };
+    let interest = if watch.is_priority() { Interest::PRIORITY } else { Interest::READABLE };
+    match watched(Watched(watch), interest) {
+        Ok(watch) => {
+            tokio::spawn(look_when_told(watch, interest, pod.clone(), container.clone()));
+        }
+        Err(error) => crate::say!("container {}: watch its memory: {error}", container.id),
+    }
+}
+
+async fn look_when_told(
+    watch: AsyncFd<Watched>,
+    interest: Interest,
+    pod: Arc<Pod>,
+    container: Arc<Container>,
+) {
+    let events = async {
+        loop {
+            let Ok(mut ready) = watch.ready(interest).await else { return };
+            if watch.get_ref().0.acknowledge().is_err() {
+                return;
+            }
+            ready.clear_ready();
+            container.oom.look(&pod, &container).await;
+        }
+    };
+    tokio::select! {
+        () = events => {}
+        () = container.stopped() => {}
+    }
+}

@@ -1,0 +1,32 @@
+//! The end of the shim: everything is killed and deleted, then the namespaces go, then the process.
+
+use std::sync::Arc;
+
+use crate::error::CallError;
+use crate::pod::Pod;
+use crate::task::delete;
+
+/// Frees all that the pod holds and lets the shim end. If something cannot be freed the shim stays, so that the call
+/// can be made again.
+pub(crate) async fn shutdown(pod: &Arc<Pod>) -> Result<(), CallError> {
+    let removals: Vec<_> = pod
+        .all()
+        .into_iter()
+        .map(|container| {
+            let pod = pod.clone();
+            tokio::spawn(async move { delete::remove(&pod, &container).await })
+        })
+        .collect();
+    let mut first = Ok(());
+    for removal in removals {
+        let result = removal.await.unwrap_or_else(|error| Err(CallError::Panicked(error.to_string())));
+        first = first.and(result);
+    }
+    first?;
+    if let Some(sandbox) = pod.sandbox.lock().await.take() {
+        sandbox.end();
+    }
+    pod.journal.close();
+    pod.ending.send_replace(true);
+    Ok(())
+}
