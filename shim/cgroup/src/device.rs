@@ -123,13 +123,20 @@ fn parse(at: usize, rule: &LinuxDeviceCgroup) -> Result<Rule> {
     })
 }
 
-/// Writes the rules into a v1 devices group.
-pub(crate) fn write_v1(dir: &Dir, rules: &[Rule]) -> Result<()> {
-    for rule in rules {
-        let file = if rule.allow { "devices.allow" } else { "devices.deny" };
-        dir.set(file, &line(rule))?;
-    }
-    Ok(())
+/// Writes the rules into a v1 devices group. In a group that is in use a failure brings the former list back.
+pub(crate) fn write_v1(dir: &Dir, rules: &[Rule], fresh: bool) -> Result<()> {
+    let former = if fresh { None } else { Some(dir.text("devices.list")?) };
+    let file = |rule: &Rule| if rule.allow { "devices.allow" } else { "devices.deny" };
+    let done = rules.iter().try_for_each(|rule| dir.set(file(rule), &line(rule)));
+    done.inspect_err(|_| {
+        if let Some(list) = &former {
+            // What cannot be restored stays closed, which is the safe side.
+            let _ = dir.write("devices.deny", "a");
+            for line in list.lines() {
+                let _ = dir.write("devices.allow", line);
+            }
+        }
+    })
 }
 
 fn line(rule: &Rule) -> String {

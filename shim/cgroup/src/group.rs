@@ -12,6 +12,7 @@ use oci_spec::runtime::LinuxResources;
 
 use crate::device::{self, Rule};
 use crate::error::{CgroupError, Result};
+use crate::exec_group::ExecGroup;
 use crate::hierarchy::{Hierarchies, Mode};
 use crate::limits::{self, Step};
 use crate::path::{CgroupPath, Driver};
@@ -253,6 +254,16 @@ impl Cgroup {
         self.places.get().map_or_else(stats::Stats::default, |places| stats::read(self.mode, places))
     }
 
+    /// A group of its own for one further process (an exec with a time-out), so that all it starts can be killed without
+    /// the container. It lies below this one where that harms nobody: in the unified tree of a hybrid host, else in the
+    /// v1 freezer. None on v2, where a group with both processes and children would take the container its controllers.
+    ///
+    /// # Errors
+    /// The failed step; a name that is no plain name.
+    pub fn exec_group(&self, name: &str) -> Result<Option<ExecGroup>> {
+        ExecGroup::make(self.mode, self.places()?, name)
+    }
+
     /// How many processes of it (and below it) the OOM killer has ended; none where the kernel does not count.
     pub fn oom_kills(&self) -> Option<u64> {
         oom::kills(self.mode, self.places.get()?)
@@ -273,9 +284,12 @@ impl Cgroup {
     /// [`CgroupError::InUse`] if processes stay in it, else the failed step.
     pub fn delete(&self) -> Result<()> {
         let Some(places) = self.places.get() else { return Ok(()) };
+        // Without systemd's help the directories go all the same; its complaint is told after that.
         #[cfg(feature = "systemd")]
-        crate::systemd::stop(&self.path)?;
-        remove::all(places)
+        let stopped = crate::systemd::stop(&self.path);
+        #[cfg(not(feature = "systemd"))]
+        let stopped = Ok(());
+        remove::all(places).and(stopped)
     }
 }
 
@@ -283,6 +297,8 @@ fn set_devices(mode: Mode, places: &Places, rules: &[Rule], fresh: bool) -> Resu
     let missing = || CgroupError::ControllerMissing { controller: "devices", setting: "devices".to_owned() };
     match mode {
         Mode::V2 => device::attach_v2(places.unified.as_ref().ok_or_else(missing)?, rules, fresh),
-        Mode::V1 | Mode::Hybrid => device::write_v1(places.dir(mode, "devices").ok_or_else(missing)?, rules),
+        Mode::V1 | Mode::Hybrid => {
+            device::write_v1(places.dir(mode, "devices").ok_or_else(missing)?, rules, fresh)
+        }
     }
 }

@@ -10,6 +10,7 @@
 
 pub mod device;
 pub mod error;
+pub mod exec_group;
 pub mod group;
 pub mod hierarchy;
 pub mod limits;
@@ -26,6 +27,7 @@ mod procs;
 mod remove;
 
 pub use error::{CgroupError, Result};
+pub use exec_group::ExecGroup;
 pub use group::Cgroup;
 pub use hierarchy::{Hierarchies, Mode};
 pub use oom::OomWatch;

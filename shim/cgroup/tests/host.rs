@@ -1,109 +1,19 @@
 //! The crate on this host's real hierarchies. Needs root; says so and passes when it is not.
-//!
-//! Every group made here has a name of this process, and is gone when its guard is dropped, also after a failure.
 #![allow(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
-use std::io::Read as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+#[path = "host/support.rs"]
+mod support;
+#[path = "host/v2.rs"]
+mod v2;
 
-use berth_cgroup::{Cgroup, CgroupError, CgroupPath, Driver, Hierarchies, Mode};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use berth_cgroup::{Cgroup, CgroupError};
 use oci_spec::runtime::LinuxResources;
 
-struct Group {
-    hierarchies: Hierarchies,
-    path: CgroupPath,
-    group: Cgroup,
-    child: Option<Child>,
-}
-
-fn resources(json: &str) -> LinuxResources {
-    serde_json::from_str(json).unwrap()
-}
-
-fn hierarchies() -> Option<Hierarchies> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("not root: skipped");
-        return None;
-    }
-    Some(Hierarchies::discover().unwrap())
-}
-
-fn path(name: &str) -> CgroupPath {
-    let text = format!("/berth-test-{}-{name}/leaf", std::process::id());
-    CgroupPath::parse(Driver::Cgroupfs, &text).unwrap()
-}
-
-impl Group {
-    fn new(name: &str, json: &str) -> Option<Self> {
-        let hierarchies = hierarchies()?;
-        let path = path(name);
-        let group = Cgroup::create(&hierarchies, &path, &resources(json)).unwrap();
-        Some(Self { hierarchies, path, group, child: None })
-    }
-
-    /// A shell that waits for a line before it goes on, so that it is in the group when it matters.
-    fn run(&mut self, script: &str) -> i32 {
-        let child = Command::new("/bin/sh")
-            .args(["-c", &format!("read go; {script}")])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let pid = i32::try_from(child.id()).unwrap();
-        self.child = Some(child);
-        self.group.join(pid).unwrap();
-        drop(self.child.as_mut().unwrap().stdin.take());
-        pid
-    }
-
-    fn wait(&mut self) -> (Option<i32>, String) {
-        let mut child = self.child.take().unwrap();
-        let mut text = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        (child.wait().unwrap().code(), text)
-    }
-
-    fn dirs(&self) -> Vec<PathBuf> {
-        self.group.v1_dirs().into_iter().chain(self.group.unified_path()).collect()
-    }
-
-    fn file(&self, controller: &str, file: &str) -> String {
-        let (mount, _) = self
-            .hierarchies
-            .v1_mounts()
-            .into_iter()
-            .find(|(_, names)| names.iter().any(|name| name == controller))
-            .unwrap();
-        std::fs::read_to_string(mount.join(self.path.relative()).join(file)).unwrap().trim().to_owned()
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        let _ = self.group.kill();
-        if let Some(mut child) = self.child.take() {
-            let _ = child.wait();
-        }
-        let _ = self.group.delete();
-        for dir in self.dirs() {
-            let _ = std::fs::remove_dir(dir.parent().unwrap());
-        }
-    }
-}
-
-fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    while !holds() {
-        assert!(Instant::now() < deadline, "{what}: not within 10 s");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-fn has_v1() -> bool {
-    hierarchies().is_some_and(|all| all.mode() != Mode::V2 && all.has_controller("memory"))
-}
+use support::{Group, eventually, has_v1, hierarchies, path, resources};
 
 #[test]
 fn a_process_joins_every_hierarchy_of_the_mount_table() {
@@ -262,6 +172,23 @@ fn processes_in_nested_groups_are_found_and_killed() {
 }
 
 #[test]
+fn an_exec_group_dies_alone() {
+    let Some(mut group) = Group::new("exec", "{}") else { return };
+    let main = group.run("exec sleep 60");
+    let exec = group.group.exec_group("e1").unwrap().unwrap();
+    assert!(group.group.exec_group("../e2").is_err());
+    let mut child = Command::new("/bin/sh").args(["-c", "sleep 60 & sleep 60; :"]).spawn().unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    group.group.join(pid).unwrap();
+    exec.join(pid).unwrap();
+    assert!(group.group.procs().unwrap().contains(&pid), "it is still the container's");
+    exec.kill().unwrap();
+    child.wait().unwrap();
+    eventually("only the container's process", || group.group.procs().unwrap() == [main]);
+    exec.delete().unwrap();
+}
+
+#[test]
 fn an_oom_is_counted_and_told() {
     if !has_v1() {
         return;
@@ -306,80 +233,6 @@ fn devices_are_limited() {
     let (_, text) = group.wait();
     let kmsg = if Path::new("/dev/kmsg").exists() { "kmsg-r\n" } else { "" };
     assert_eq!(text, format!("null\n{kmsg}"));
-}
-
-/// The unified tree of a hybrid host, seen as a pure v2 host would see it: no controllers, but all the rest.
-fn v2_only() -> Option<Hierarchies> {
-    let mount = hierarchies()?.unified_mount()?;
-    let line = format!("1 0 0:1 / {} rw - cgroup2 cgroup2 rw\n", mount.display());
-    let all = Hierarchies::discover_at(&line, Path::new("/")).unwrap();
-    assert_eq!(all.mode(), Mode::V2);
-    Some(all)
-}
-
-impl Group {
-    fn v2(name: &str, json: &str) -> Option<Self> {
-        let hierarchies = v2_only()?;
-        let path = path(name);
-        let group = Cgroup::create(&hierarchies, &path, &resources(json)).unwrap();
-        Some(Self { hierarchies, path, group, child: None })
-    }
-}
-
-#[test]
-fn v2_devices_are_a_program_that_an_update_replaces() {
-    let deny = r#"{"devices":[{"allow":false,"access":"rwm"}]}"#;
-    let Some(mut group) = Group::v2("bpf", deny) else { return };
-    let kmsg = r#"{"devices":[{"allow":false},{"allow":true,"type":"c","major":1,"minor":11,"access":"r"}]}"#;
-    group.run(
-        "try() { (: </dev/kmsg) 2>/dev/null && echo $1 yes || echo $1 no; }; \
-         echo x >/dev/null && echo null; try first; kill -STOP $$; try second; kill -STOP $$; try third",
-    );
-    let pid = rustix::process::Pid::from_raw(group.group.procs().unwrap()[0]).unwrap();
-    let stopped = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
-        stat.split(' ').nth(2) == Some("T")
-    };
-    for json in [kmsg, deny] {
-        eventually("stopped", stopped);
-        group.group.set(&resources(json)).unwrap();
-        let dir = std::fs::File::open(group.group.unified_path().unwrap()).unwrap();
-        assert_eq!(berth_sys::bpf::attached(&dir).unwrap().len(), 1);
-        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
-        eventually("going on", || !stopped());
-    }
-    assert_eq!(group.wait().1, "null\nfirst no\nsecond yes\nthird no\n");
-}
-
-#[test]
-fn v2_freezes_kills_and_removes() {
-    let Some(mut group) = Group::v2("two", "{}") else { return };
-    let pid = group.run("exec sleep 60");
-    assert_eq!(group.group.procs().unwrap(), [pid]);
-    assert!(group.group.v1_dirs().is_empty() && group.group.unified_dir().is_some());
-    group.group.freeze().unwrap();
-    assert_eq!(group.group.is_frozen(), Some(true));
-    group.group.kill().unwrap();
-    assert_eq!(group.wait().0, None);
-    assert!(group.group.stats().cpu.usage_ns.is_some());
-    assert_eq!(group.group.stats().memory.usage, None, "no controller, no number");
-    assert_eq!(group.group.oom_kills(), None);
-    group.group.delete().unwrap();
-    assert!(!group.group.unified_path().unwrap().exists());
-}
-
-#[test]
-fn v2_refuses_a_limit_without_its_controller_and_leaves_nothing() {
-    let Some(hierarchies) = v2_only() else { return };
-    if hierarchies.has_controller("memory") {
-        return;
-    }
-    let path = path("missing");
-    let error =
-        Cgroup::create(&hierarchies, &path, &resources(r#"{"memory":{"limit":9999999}}"#)).unwrap_err();
-    assert!(matches!(error, CgroupError::ControllerMissing { controller: "memory", .. }), "{error}");
-    assert!(matches!(Cgroup::open(&hierarchies, &path), Err(CgroupError::NotFound { .. })));
-    let _ = std::fs::remove_dir(hierarchies.unified_mount().unwrap().join(path.relative()).parent().unwrap());
 }
 
 #[test]
