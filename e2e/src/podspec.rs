@@ -79,7 +79,7 @@ pub fn security(config: &mut wire::ContainerConfig) -> &mut wire::LinuxContainer
 }
 
 /// Gives a container the namespaces that its pod was asked to have.
-pub(crate) fn join(config: &mut wire::ContainerConfig, pod: &wire::PodSandboxConfig) {
+pub fn join(config: &mut wire::ContainerConfig, pod: &wire::PodSandboxConfig) {
     let linux = pod.linux.as_ref().and_then(|linux| linux.security_context.as_ref());
     if let Some(options) = linux.and_then(|security| security.namespace_options.clone()) {
         security(config).namespace_options = Some(options);

@@ -74,7 +74,8 @@ impl Node {
         words.extend(["--root".into(), self.dir.join("root").into_os_string()]);
         words.extend(["--state".into(), self.dir.join("state").into_os_string()]);
         words.extend(["--socket".into(), self.socket().into_os_string()]);
-        words.extend(["--log-level", "debug", "--log-format", "json"].map(OsString::from));
+        let level = if self.settings.quiet { "info" } else { "debug" };
+        words.extend(["--log-level", level, "--log-format", "json"].map(OsString::from));
         words.extend(self.settings.extra_args.iter().map(OsString::from));
         Ok(words)
     }

@@ -45,6 +45,8 @@ pub struct Settings {
     pub extra_config: String,
     /// Further arguments of the daemon.
     pub extra_args: Vec<String>,
+    /// Log at the level of a production node, for benchmarks.
+    pub quiet: bool,
     /// A program and arguments that the daemon is started through, such as `taskset -c 0`.
     pub wrapper: Vec<String>,
 }
@@ -56,6 +58,7 @@ impl Default for Settings {
             network: NetworkMode::Builtin,
             extra_config: String::new(),
             extra_args: Vec::new(),
+            quiet: false,
             wrapper: Vec::new(),
         }
     }
