@@ -74,8 +74,8 @@ pub fn load_device_program(instructions: &[u64]) -> io::Result<OwnedFd> {
     let mut args = LoadArgs {
         kind: TYPE_CGROUP_DEVICE,
         count: u32::try_from(instructions.len()).map_err(|_| io::Error::from_raw_os_error(libc::E2BIG))?,
-        instructions: instructions.as_ptr().addr() as u64,
-        license: LICENSE.as_ptr().addr() as u64,
+        instructions: instructions.as_ptr().expose_provenance() as u64,
+        license: LICENSE.as_ptr().expose_provenance() as u64,
         ..LoadArgs::default()
     };
     args.name[..13].copy_from_slice(b"berth_devices");
