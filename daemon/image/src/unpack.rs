@@ -20,3 +20,7 @@ pub mod worker;
 pub use job::{Job, WorkerCommand};
 pub use limits::Limits;
 pub use report::{Failure, FailureKind, Needs, Report};
+
+#[cfg(test)]
+#[path = "../tests/support/tar.rs"]
+pub(crate) mod test_tar;

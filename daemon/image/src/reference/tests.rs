@@ -36,47 +36,14 @@ fn a_digest_decides_and_leaves_no_tag() {
 
 #[test]
 fn bad_ones_are_refused_with_their_part() {
-    let bad = [
-        "",
-        ":",
-        "/",
-        "a/",
-        "/a",
-        "a//b",
-        "a:",
-        "a:-x",
-        "A",
-        "a/B",
-        "a..b",
-        "a_-b",
-        "-a",
-        "a-",
-        "a b",
-        "a@",
-        "a@sha256:1",
-        "a@md5:00",
-        "host:99999/a",
-        "host:0/a",
-        "ho_st.x/a",
-        "-h.x/a",
-        "[::1/a",
-        "[zz]/a",
-        "a:b:c",
-        "a/../b",
-        "x.y",
-        "a\u{e9}b",
-        "http://h/a",
-        "a\nb",
-        "localhost:5000",
-    ];
+    let bad = ": / a/ /a a//b a: a:-x A a/B a..b a_-b -a a- a@ a@sha256:1 a@md5:00 host:99999/a host:0/a ho_st.x/a \
+               -h.x/a [::1/a [zz]/a a:b:c a/../b a\u{e9}b http://h/a";
+    let bad = bad.split_whitespace().chain(["", "a b", "a\nb"]);
     for text in bad {
-        if text == "x.y" || text == "localhost:5000" {
-            // A repository with a dot, and a tag of digits: both legal on Docker Hub.
-            assert!(Reference::parse(text).is_ok(), "{text}");
-            continue;
-        }
         assert!(Reference::parse(text).is_err(), "{text}");
     }
+    // A repository with a dot, and a tag of digits: both legal on Docker Hub.
+    assert!(Reference::parse("x.y").is_ok() && Reference::parse("localhost:5000").is_ok());
     assert!(Reference::parse(&"a".repeat(300)).is_err());
     assert!(Reference::parse(&format!("a:{}", "t".repeat(129))).is_err());
     assert!(matches!(Reference::parse(&"ab".repeat(32)), Err(ReferenceError::Id(_))));

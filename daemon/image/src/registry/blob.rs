@@ -129,7 +129,7 @@ impl<'a> Stream<'a> {
         let places = self.session.places(&self.what, Capability::Pull)?;
         let mut tried = Vec::new();
         for place in places {
-            match self.from_place(place, sink, progress).await {
+            match self.at_place(place, sink, progress).await {
                 Ok(()) => return self.verify().map_err(Into::into),
                 Err(Broken::SinkGone) => return Err(BlobError::SinkGone),
                 Err(Broken::Failed(failed)) => {
@@ -144,7 +144,7 @@ impl<'a> Stream<'a> {
         Err(RegistryError::Failed { what: self.what, tried }.into())
     }
 
-    async fn from_place(
+    async fn at_place(
         &mut self,
         place: &Place,
         sink: &mut impl Sink,

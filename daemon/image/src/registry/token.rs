@@ -119,10 +119,28 @@ pub(crate) async fn fetch(
     repository: &str,
     credential: &Credential,
 ) -> Result<HeaderValue, Failed> {
+    let url = realm(endpoint, challenge)?;
+    let pull = format!("repository:{repository}:pull");
+    let scope = challenge.get("scope").filter(|scope| !scope.is_empty()).unwrap_or(&pull);
+    let service = challenge.get("service").map(String::as_str);
+    let ask = match credential {
+        Credential::Identity(token) => refresh(url, service, scope, token),
+        other => query(url, service, scope, other)?,
+    };
+    let place = shown(&ask.url);
+    let server = Endpoint { headers: Vec::new(), ..endpoint.clone() };
+    let response = http.send(&server, ask).await.map_err(|failed| at(&place, failed))?;
+    if !response.status().is_success() {
+        return Err(at(&place, refusal(response).await));
+    }
+    token_in(&body(response, MAX_TOKEN).await?).map_err(|failed| at(&place, failed))
+}
+
+/// The token server, which must not be less protected than the registry.
+fn realm(endpoint: &Endpoint, challenge: &BTreeMap<String, String>) -> Result<Url, Failed> {
     let realm = challenge.get("realm").and_then(|realm| Url::parse(realm).ok());
     let realm = realm.filter(|realm| matches!(realm.scheme(), "http" | "https"));
-    let mut url =
-        realm.ok_or_else(|| Failed::new(Fault::BadAnswer, "the challenge names no token server"))?;
+    let url = realm.ok_or_else(|| Failed::new(Fault::BadAnswer, "the challenge names no token server"))?;
     if url.scheme() == "http" && endpoint.scheme == Scheme::Https {
         let reason = format!(
             "the challenge of an encrypted registry names the unencrypted token server {}",
@@ -130,47 +148,39 @@ pub(crate) async fn fetch(
         );
         return Err(Failed::new(Fault::BadAnswer, reason));
     }
-    let pull = format!("repository:{repository}:pull");
-    let scope = challenge.get("scope").filter(|scope| !scope.is_empty()).unwrap_or(&pull);
-    let service = challenge.get("service").map(String::as_str);
-    let server = Endpoint { headers: Vec::new(), ..endpoint.clone() };
-    let ask = match credential {
-        Credential::Identity(token) => refresh(url, service, scope, token)?,
-        other => {
-            let mut query = url.query_pairs_mut();
-            if let Some(service) = service {
-                query.append_pair("service", service);
-            }
-            query.append_pair("scope", scope);
-            drop(query);
-            let mut ask = Ask::get(url, HeaderMap::new());
-            if let Credential::Basic { username, password } = other {
-                ask.url.query_pairs_mut().append_pair("account", username);
-                ask.authorization = Some(basic(username, password)?);
-            }
-            ask
+    Ok(url)
+}
+
+fn query(mut url: Url, service: Option<&str>, scope: &str, credential: &Credential) -> Result<Ask, Failed> {
+    {
+        let mut query = url.query_pairs_mut();
+        if let Some(service) = service {
+            query.append_pair("service", service);
         }
-    };
-    let place = shown(&ask.url);
-    let response = http.send(&server, ask).await.map_err(|failed| at(&place, failed))?;
-    if !response.status().is_success() {
-        return Err(at(&place, refusal(response).await));
+        query.append_pair("scope", scope);
+        if let Credential::Basic { username, .. } = credential {
+            query.append_pair("account", username);
+        }
     }
-    let answer: Answer = serde_json::from_slice(&body(response, MAX_TOKEN).await?).map_err(|_| {
-        Failed::new(Fault::BadAnswer, format!("token server {place}: the answer is no token"))
-    })?;
+    let mut ask = Ask::get(url, HeaderMap::new());
+    if let Credential::Basic { username, password } = credential {
+        ask.authorization = Some(basic(username, password)?);
+    }
+    Ok(ask)
+}
+
+fn token_in(body: &[u8]) -> Result<HeaderValue, Failed> {
+    let bad = |why| Failed::new(Fault::BadAnswer, why);
+    let answer: Answer = serde_json::from_slice(body).map_err(|_| bad("the answer is no token"))?;
     let token = answer.token.filter(|token| !token.is_empty()).or(answer.access_token);
-    let token = token.filter(|token| !token.is_empty());
-    bearer(&token.ok_or_else(|| {
-        Failed::new(Fault::BadAnswer, format!("token server {place}: no token in the answer"))
-    })?)
+    bearer(&token.filter(|token| !token.is_empty()).ok_or_else(|| bad("no token in the answer"))?)
 }
 
 fn at(place: &str, failed: Failed) -> Failed {
     Failed { reason: format!("token server {place}: {}", failed.reason), ..failed }
 }
 
-fn refresh(url: Url, service: Option<&str>, scope: &str, token: &str) -> Result<Ask, Failed> {
+fn refresh(url: Url, service: Option<&str>, scope: &str, token: &str) -> Ask {
     let form = url::form_urlencoded::Serializer::new(String::new())
         .append_pair("grant_type", "refresh_token")
         .append_pair("service", service.unwrap_or_default())
@@ -182,7 +192,7 @@ fn refresh(url: Url, service: Option<&str>, scope: &str, token: &str) -> Result<
     ask.method = Method::POST;
     ask.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
     ask.body = Bytes::from(form);
-    Ok(ask)
+    ask
 }
 
 #[derive(Deserialize)]

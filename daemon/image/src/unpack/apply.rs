@@ -171,7 +171,7 @@ impl Applier {
     /// # Errors
     /// The first bad entry or failed call; the directory is then garbage.
     pub fn apply<R: Read>(mut self, tar: &mut Reader<R>) -> Result<Applied, ApplyError> {
-        while let Some(entry) = tar.next()? {
+        while let Some(entry) = tar.next_entry()? {
             self.counts.entries += 1;
             if self.counts.entries > self.limits.max_entries {
                 return Err(ApplyError::Limit { what: "entries", limit: self.limits.max_entries });

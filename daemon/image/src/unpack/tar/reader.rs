@@ -58,7 +58,7 @@ pub struct Entry {
     pub xattrs: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-/// Reads entries from an uncompressed tar. [`Reader::next`] leaves out what was not read of the entry before.
+/// Reads entries from an uncompressed tar. [`Reader::next_entry`] leaves out what was not read of the entry before.
 #[derive(Debug)]
 pub struct Reader<R> {
     input: R,
@@ -81,7 +81,7 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// Anything that is not a tar to the byte.
-    pub fn next(&mut self) -> Result<Option<Entry>, TarError> {
+    pub fn next_entry(&mut self) -> Result<Option<Entry>, TarError> {
         let mut extra = Extra::default();
         loop {
             self.skip_rest()?;
