@@ -143,6 +143,26 @@ pub struct Context {
     pub listener: Option<(PathBuf, String)>,
 }
 
+impl Context {
+    /// The context of a container that another process made, from its configuration.
+    ///
+    /// # Errors
+    /// A filter that cannot be compiled.
+    pub fn from_spec(id: &str, bundle: &std::path::Path, mut spec: Spec) -> Result<Self, crate::Error> {
+        let seccomp = spec.linux_mut().as_mut().and_then(|linux| {
+            let seccomp = linux.seccomp().clone();
+            linux.set_seccomp(None);
+            seccomp
+        });
+        let filter = seccomp.as_ref().map(crate::seccomp::compile).transpose()?;
+        let wants = filter.as_ref().is_some_and(Program::wants_listener);
+        let listener = seccomp.filter(|_| wants).and_then(|s| {
+            s.listener_path().clone().map(|path| (path, s.listener_metadata().clone().unwrap_or_default()))
+        });
+        Ok(Self { id: id.to_owned(), bundle: bundle.to_owned(), spec, seccomp: filter, listener })
+    }
+}
+
 /// One more process for a container.
 #[derive(Debug)]
 pub struct ExecArgs<'a> {

@@ -49,20 +49,27 @@ fn agent_of(linux: &Linux, filter: Option<&Program>) -> Option<(PathBuf, String)
     Some((path, seccomp.listener_metadata().clone().unwrap_or_default()))
 }
 
-fn make_cgroup(args: &CreateArgs) -> Result<Cgroup, Error> {
-    let linux = linux_of(&args.spec)?;
-    let path = match linux.cgroups_path().as_ref().filter(|p| !p.as_os_str().is_empty()) {
+/// Where the cgroup of a container is: `linux.cgroupsPath`, or a place by its id.
+///
+/// # Errors
+/// A path in the other driver's form.
+pub fn cgroup_path(spec: &Spec, id: &str, driver: Driver) -> Result<CgroupPath, Error> {
+    match linux_of(spec)?.cgroups_path().as_ref().filter(|p| !p.as_os_str().is_empty()) {
         Some(path) => {
             let text = path.to_str().ok_or_else(|| refuse("linux.cgroupsPath", "is not UTF-8"))?;
-            CgroupPath::parse(args.cgroup.driver, text)?
+            Ok(CgroupPath::parse(driver, text)?)
         }
-        None => match args.cgroup.driver {
-            Driver::Cgroupfs => CgroupPath::parse(Driver::Cgroupfs, &format!("/{}", args.id))?,
-            Driver::Systemd => CgroupPath::parse(Driver::Systemd, &format!(":berth:{}", args.id))?,
+        None => match driver {
+            Driver::Cgroupfs => Ok(CgroupPath::parse(driver, &format!("/{id}"))?),
+            Driver::Systemd => Ok(CgroupPath::parse(driver, &format!(":berth:{id}"))?),
         },
-    };
+    }
+}
+
+fn make_cgroup(args: &CreateArgs) -> Result<Cgroup, Error> {
+    let path = cgroup_path(&args.spec, &args.id, args.cgroup.driver)?;
     let none = LinuxResources::default();
-    let resources = linux.resources().as_ref().unwrap_or(&none);
+    let resources = linux_of(&args.spec)?.resources().as_ref().unwrap_or(&none);
     Ok(Cgroup::create(&args.cgroup.hierarchies, &path, resources)?)
 }
 

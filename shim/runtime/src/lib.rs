@@ -9,6 +9,7 @@ pub mod args;
 pub mod error;
 pub mod hooks;
 pub mod init;
+pub mod known;
 pub mod seccomp;
 
 pub mod capability;
@@ -28,9 +29,9 @@ pub use args::{
     CgroupArgs, Context, CreateArgs, Created, Exec, ExecArgs, ExecProgram, OverlayPlan, ResolvedUser, Stdio,
     Switches, UserLookup,
 };
-pub use create::create;
+pub use create::{cgroup_path, create};
 pub use delete::{delete, delete_parts};
 pub use error::{Error, Failure};
 pub use exec::exec;
 pub use kill::{kill, kill_all};
-pub use start::{poststart, start, start_by_socket};
+pub use start::{entrust, poststart, start, start_by_socket};

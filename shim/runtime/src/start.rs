@@ -21,6 +21,16 @@ pub fn start(created: &mut Created) -> Result<(), Error> {
     poststart(&created.context, created.pid)
 }
 
+/// Lets a created container outlive this process: from here on it waits for [`start_by_socket`]. Until then it ends with us, so
+/// that no container stays of which nobody has a record.
+///
+/// # Errors
+/// The container's process has ended.
+pub fn entrust(created: &mut Created) -> Result<(), Error> {
+    let Some(channel) = created.channel.take() else { return Ok(()) };
+    Ok(channel.send(&crate::wire::Go::Continue).step("leave the container to itself")?)
+}
+
 /// As [`start`], for a container whose creator has gone: through the socket it listens on.
 ///
 /// # Errors

@@ -1,6 +1,8 @@
 //! Signal dispositions and masks: blocked around a clone, back at their defaults before a program starts.
 
+use std::io;
 use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// Keeps every signal of the calling thread blocked while it lives.
 #[derive(Debug)]
@@ -73,5 +75,45 @@ pub fn await_child() {
         libc::sigaddset(set.as_mut_ptr(), libc::SIGCHLD);
         libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
         libc::sigwaitinfo(set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+/// Signals of this process as a descriptor: blocked for the calling thread, and read one by one.
+#[derive(Debug)]
+pub struct Watch(OwnedFd);
+
+impl Watch {
+    /// Watches every signal that can be passed on to another process: not SIGCHLD, nor the faults of a program itself.
+    ///
+    /// # Errors
+    /// Those of signalfd.
+    pub fn new() -> io::Result<Self> {
+        let mut set = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: the set is written by sigfillset before it is used; a new descriptor is ours alone.
+        unsafe {
+            libc::sigfillset(set.as_mut_ptr());
+            for signal in
+                [libc::SIGCHLD, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGPIPE]
+            {
+                libc::sigdelset(set.as_mut_ptr(), signal);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
+            let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if fd < 0 { Err(io::Error::last_os_error()) } else { Ok(Self(OwnedFd::from_raw_fd(fd))) }
+        }
+    }
+
+    /// The next signal that has arrived, if any.
+    pub fn next(&self) -> Option<i32> {
+        let mut info = [0u8; size_of::<libc::signalfd_siginfo>()];
+        let read = rustix::io::read(&self.0, &mut info).ok()?;
+        // The number is the first field of the structure.
+        (read == info.len()).then(|| i32::from_ne_bytes([info[0], info[1], info[2], info[3]]))
+    }
+}
+
+impl AsFd for Watch {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }

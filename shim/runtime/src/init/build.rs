@@ -258,7 +258,7 @@ fn become_process(order: &CreateOrder, built: &mut Built, filter: &[u8]) -> Resu
 }
 
 /// Waits for the order to start, on the channel or from whoever connects to the listener: then that connection is returned.
-/// The parent's end closes the wait, unless there is a listener: then the parent may have been meant to go.
+/// When the parent goes, so do we, unless it has said before that we are to go on alone.
 fn wait_for_start(channel: &Channel, listener: Option<&OwnedFd>) -> Result<Option<Channel>, Failure> {
     let Some(listener) = listener else {
         return match channel.receive::<Go>().step("wait for the order to start")? {
@@ -278,8 +278,9 @@ fn wait_for_start(channel: &Channel, listener: Option<&OwnedFd>) -> Result<Optio
         }
         if parent && !polls[1].revents().is_empty() {
             match channel.receive::<Go>() {
-                Ok(Some(_)) => return Ok(None),
-                _ => parent = false,
+                Ok(Some((Go::Start, _))) => return Ok(None),
+                Ok(Some((Go::Continue, _))) => parent = false,
+                _ => gone(),
             }
         }
         if polls[0].revents().contains(PollFlags::IN) {

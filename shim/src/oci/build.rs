@@ -1,0 +1,177 @@
+//! What create and run have in common.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use berth_cgroup::{Driver, Hierarchies};
+use berth_runtime::{CgroupArgs, CreateArgs, Created, Stdio, Switches};
+
+use super::container::started_ticks;
+use super::flags::{Flag, Parsed};
+use super::store::{Place, Record, read_spec};
+use super::{About, Global, OciError, console};
+
+pub(crate) const FLAGS: &[Flag] = &[
+    Flag::value("bundle", "b"),
+    Flag::value("console-socket", ""),
+    Flag::value("pidfd-socket", ""),
+    Flag::value("pid-file", ""),
+    Flag::value("preserve-fds", ""),
+    Flag::switch("no-pivot", ""),
+    Flag::switch("no-new-keyring", ""),
+    Flag::switch("no-subreaper", ""),
+    Flag::switch("detach", "d"),
+    Flag::switch("keep", ""),
+];
+
+/// A container that was just built, and its directory.
+pub(crate) struct Made {
+    pub(crate) created: Created,
+    pub(crate) place: Place,
+}
+
+/// Builds the container; on failure nothing of it stays.
+pub(crate) fn build(global: &Global, flags: &Parsed, listen: bool) -> Result<Made, OciError> {
+    let id = flags.id()?;
+    let bundle = flags.value("bundle").map_or_else(|| PathBuf::from("."), PathBuf::from);
+    let bundle = std::fs::canonicalize(&bundle).about("open bundle", &bundle)?;
+    let spec = read_spec(&bundle.join("config.json"))?;
+    let place = Place::claim(global, id)?;
+    let _lock = place.lock()?;
+    // Recorded before anything is made: should this process be killed, `delete --force` finds what it left.
+    let begun = record(global, id, &bundle, &spec).and_then(|record| place.save(&record).map(|()| record));
+    let made = begun.and_then(|record| place.save_spec(&spec).map(|()| record)).and_then(|record| {
+        let listener = if listen { Some(place.listen()?) } else { None };
+        create(global, flags, &bundle, spec, listener).map(|created| (created, record))
+    });
+    let tell = |(mut created, record): (Created, Record)| {
+        let told = tell(global, flags, &place, record, &mut created);
+        let told =
+            told.and_then(|()| if listen { Ok(berth_runtime::entrust(&mut created)?) } else { Ok(()) });
+        told.inspect_err(|_| undo(&created)).map(|()| Made { created, place: place.clone() })
+    };
+    made.and_then(tell).inspect_err(|_| {
+        // The first error is the one to tell.
+        let _ = place.remove();
+    })
+}
+
+fn undo(created: &Created) {
+    let _ = berth_runtime::kill(&created.pidfd, 9);
+    let _ = berth_sys::pidfd::wait(&created.pidfd);
+    let _ = berth_runtime::delete(created);
+}
+
+fn create(
+    global: &Global,
+    flags: &Parsed,
+    bundle: &Path,
+    spec: oci_spec::runtime::Spec,
+    listener: Option<OwnedFd>,
+) -> Result<Created, OciError> {
+    let terminal = spec.process().as_ref().and_then(|p| p.terminal()).unwrap_or(false);
+    if !terminal && flags.value("console-socket").is_some() {
+        return Err(OciError::Usage("--console-socket takes process.terminal in config.json".into()));
+    }
+    if terminal && listen_only(flags) {
+        return Err(OciError::Usage(
+            "process.terminal takes --console-socket when the caller goes on alone".into(),
+        ));
+    }
+    Ok(berth_runtime::create(CreateArgs {
+        id: flags.id()?.to_owned(),
+        bundle: bundle.to_owned(),
+        spec,
+        overlay: None,
+        user: None,
+        stdio: if terminal { Stdio::Terminal } else { own_stdio()? },
+        preserved: preserved(flags)?,
+        cgroup: CgroupArgs { driver: global.driver, hierarchies: Arc::new(Hierarchies::discover()?) },
+        exe: sealed()?,
+        namespaces: Vec::new(),
+        listener,
+        switches: Switches {
+            no_pivot: flags.is_set("no-pivot"),
+            no_new_keyring: flags.is_set("no-new-keyring"),
+        },
+    })?)
+}
+
+/// Whether nobody would be there to take a terminal.
+fn listen_only(flags: &Parsed) -> bool {
+    flags.value("console-socket").is_none() && flags.value("detach").is_some()
+}
+
+/// This binary, sealed.
+pub(crate) fn sealed() -> Result<Arc<OwnedFd>, OciError> {
+    Ok(Arc::new(berth_sys::sealed_self().about("seal", "/proc/self/exe")?))
+}
+
+/// Copies of our own standard streams.
+pub(crate) fn own_stdio() -> Result<Stdio, OciError> {
+    let copy = |fd: std::os::fd::BorrowedFd<'_>| fd.try_clone_to_owned().about("copy", "standard streams");
+    let (input, output, error) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
+    Ok(Stdio::Fds([copy(input.as_fd())?, copy(output.as_fd())?, copy(error.as_fd())?]))
+}
+
+/// The descriptors that `--preserve-fds` hands down.
+pub(crate) fn preserved(flags: &Parsed) -> Result<Vec<OwnedFd>, OciError> {
+    let count: i32 = flags.number("preserve-fds")?.unwrap_or(0);
+    (3..3 + count).map(|fd| berth_sys::inherited::take(fd).about("take descriptor", fd.to_string())).collect()
+}
+
+/// What is known of a container before it has a process.
+fn record(
+    global: &Global,
+    id: &str,
+    bundle: &Path,
+    spec: &oci_spec::runtime::Spec,
+) -> Result<Record, OciError> {
+    let root = spec.root().as_ref().map_or_else(PathBuf::new, |r| r.path().clone());
+    Ok(Record {
+        id: id.to_owned(),
+        bundle: bundle.to_owned(),
+        rootfs: bundle.join(root),
+        pid: 0,
+        started_ticks: 0,
+        created: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as i64),
+        systemd: global.driver == Driver::Systemd,
+        cgroup: berth_runtime::cgroup_path(spec, id, global.driver)?.to_string(),
+        owner: "root".to_owned(),
+    })
+}
+
+/// Records the process and tells the caller of it by the ways that were asked for.
+fn tell(
+    global: &Global,
+    flags: &Parsed,
+    place: &Place,
+    mut record: Record,
+    created: &mut Created,
+) -> Result<(), OciError> {
+    created.warnings.iter().for_each(|warning| global.log.warn(warning));
+    record.pid = created.pid;
+    record.started_ticks = started_ticks(created.pid).unwrap_or(0);
+    place.save(&record)?;
+    if let Some(path) = flags.value("console-socket") {
+        let master = created.console.take();
+        console::send(Path::new(path), master.as_ref())?;
+    }
+    if let Some(path) = flags.value("pidfd-socket") {
+        console::send(Path::new(path), Some(&created.pidfd))?;
+    }
+    write_pid(flags, created.pid)
+}
+
+/// `--pid-file`: written under another name first, so that whoever waits for it never reads half a number.
+pub(crate) fn write_pid(flags: &Parsed, pid: i32) -> Result<(), OciError> {
+    let Some(path) = flags.value("pid-file").map(PathBuf::from) else { return Ok(()) };
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let fresh = path.with_file_name(format!(".{name}.new"));
+    let mut file = File::create(&fresh).about("write", &fresh)?;
+    std::io::Write::write_all(&mut file, pid.to_string().as_bytes()).about("write", &fresh)?;
+    std::fs::rename(&fresh, &path).about("rename", &path)
+}

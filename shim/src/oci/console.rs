@@ -1,0 +1,88 @@
+//! Handing a terminal's master over a socket, and standing between it and the caller's own terminal.
+
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::termios::{OptionalActions, Termios};
+
+use super::{About, OciError};
+
+/// Sends a descriptor to whoever listens at `path`.
+pub(crate) fn send(path: &Path, fd: Option<&OwnedFd>) -> Result<(), OciError> {
+    let Some(fd) = fd else { return Err(OciError::State("there is no terminal to hand over".into())) };
+    let socket = UnixStream::connect(path).about("connect to", path)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [fd.as_fd()];
+    control.push(SendAncillaryMessage::ScmRights(&fds));
+    let name = [IoSlice::new(b"/dev/ptmx")];
+    rustix::net::sendmsg(&socket, &name, &mut control, SendFlags::NOSIGNAL).about("send to", path)?;
+    Ok(())
+}
+
+/// Our terminal in raw mode; as it was once dropped.
+struct Raw(Option<Termios>);
+
+impl Raw {
+    fn enter() -> Self {
+        let stdin = std::io::stdin();
+        let Ok(before) = rustix::termios::tcgetattr(&stdin) else { return Self(None) };
+        let mut raw = before.clone();
+        raw.make_raw();
+        let _ = rustix::termios::tcsetattr(&stdin, OptionalActions::Flush, &raw);
+        Self(Some(before))
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            let _ = rustix::termios::tcsetattr(std::io::stdin(), OptionalActions::Flush, before);
+        }
+    }
+}
+
+/// Copies both ways between our standard streams and `master` until the other side is gone.
+pub(crate) fn relay(master: &OwnedFd) {
+    let _raw = Raw::enter();
+    let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
+    if let Ok(size) = rustix::termios::tcgetwinsize(&stdin) {
+        let _ = rustix::termios::tcsetwinsize(master, size);
+    }
+    let mut open = true;
+    loop {
+        let mut polls = vec![PollFd::new(master, PollFlags::IN)];
+        if open {
+            polls.push(PollFd::new(&stdin, PollFlags::IN));
+        }
+        if rustix::event::poll(&mut polls, None).is_err_and(|e| e != rustix::io::Errno::INTR) {
+            return;
+        }
+        let input = open && !polls[1].revents().is_empty();
+        if !polls[0].revents().is_empty() && !copy(master, &stdout) {
+            return;
+        }
+        if input && !copy(&stdin, master) {
+            open = false;
+        }
+    }
+}
+
+fn copy(from: impl AsFd, to: impl AsFd) -> bool {
+    let mut buffer = [0; 16 * 1024];
+    let Ok(n @ 1..) = rustix::io::read(&from, &mut buffer) else { return false };
+    let mut rest = &buffer[..n];
+    while !rest.is_empty() {
+        match rustix::io::write(&to, rest) {
+            Ok(n) => rest = &rest[n..],
+            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
+            Err(_) => return false,
+        }
+    }
+    true
+}

@@ -1,0 +1,59 @@
+//! `delete`: what a container held is freed.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::container::{Container, Status};
+use super::flags::Flag;
+use super::store::Place;
+use super::{Global, OciError, flags};
+
+const FLAGS: &[Flag] = &[Flag::switch("force", "f")];
+
+/// How long a killed process may take.
+const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
+
+pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
+    let flags = flags::parse(FLAGS, args)?;
+    let (id, force) = (flags.id()?, flags.is_set("force"));
+    let place = Place::of(global, id)?;
+    let container = match Container::load(global, id) {
+        Ok(container) => container,
+        // Half a container, whose maker was killed; or none at all.
+        Err(_) if force => return place.remove(),
+        Err(error) => return Err(error),
+    };
+    let _lock = container.place.lock()?;
+    if !force {
+        container.must_be(&[Status::Stopped, Status::Created])?;
+    }
+    end(&container)?;
+    if let Ok(cgroup) = container.cgroup() {
+        for warning in berth_runtime::delete_parts(&container.context()?, &cgroup)? {
+            global.log.warn(&warning);
+        }
+    }
+    container.place.remove()
+}
+
+/// Kills the first process and waits for its end.
+fn end(container: &Container) -> Result<(), OciError> {
+    let Some(pidfd) = container.process() else { return Ok(()) };
+    berth_runtime::kill(&pidfd, 9)?;
+    if let Ok(cgroup) = container.cgroup()
+        && cgroup.is_frozen() == Some(true)
+    {
+        cgroup.thaw()?;
+    }
+    if ended(&pidfd) {
+        return Ok(());
+    }
+    Err(OciError::State(format!("process {} did not end after SIGKILL", container.record.pid)))
+}
+
+fn ended(pidfd: &OwnedFd) -> bool {
+    let mut polls = [PollFd::new(pidfd, PollFlags::IN)];
+    matches!(rustix::event::poll(&mut polls, Some(&PATIENCE)), Ok(1..))
+}

@@ -1,0 +1,37 @@
+//! `features`: what this runtime can do on this machine. Nothing that is not true.
+
+use berth_runtime::known;
+use serde_json::json;
+
+use super::OciError;
+use super::state::print_json;
+
+pub(crate) fn main() -> Result<(), OciError> {
+    let hierarchies = berth_cgroup::Hierarchies::discover()?;
+    let v2 = hierarchies.unified_mount().is_some();
+    print_json(&json!({
+        "ociVersionMin": "1.0.0",
+        "ociVersionMax": berth_runtime::hooks::OCI_VERSION,
+        "hooks": ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"],
+        "mountOptions": known::mount_options(),
+        "linux": {
+            "namespaces": ["cgroup", "ipc", "mount", "network", "pid", "time", "user", "uts"],
+            "capabilities": known::capabilities(),
+            "cgroup": {
+                "v1": !hierarchies.v1_mounts().is_empty(),
+                "v2": v2,
+                "systemd": true,
+                "systemdUser": false,
+                "rdma": true
+            },
+            "seccomp": known::seccomp(),
+            "apparmor": {"enabled": true},
+            "selinux": {"enabled": true},
+            "intelRdt": {"enabled": false},
+            "memoryPolicy": {},
+            "netDevices": {"enabled": false},
+            "mountExtensions": {"idmap": {"enabled": true}}
+        },
+        "annotations": {"dev.berth.version": crate::BUILD}
+    }))
+}

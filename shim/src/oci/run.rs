@@ -1,0 +1,37 @@
+//! `run`: create and start, then wait for the end and clean up, or leave it running with `--detach`.
+
+use std::ffi::OsString;
+
+use super::build::{FLAGS, Made, build};
+use super::{Global, OciError, console, flags, wait};
+
+pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError> {
+    let flags = flags::parse(FLAGS, args)?;
+    let signals = wait::Signals::block();
+    let Made { mut created, place } = build(global, &flags, false)?;
+    let detach = flags.is_set("detach");
+    if let Err(error) = berth_runtime::start(&mut created) {
+        let _ = berth_runtime::kill(&created.pidfd, 9);
+        let _ = berth_sys::pidfd::wait(&created.pidfd);
+        let _ = berth_runtime::delete(&created);
+        let _ = place.remove();
+        return Err(error.into());
+    }
+    if detach {
+        return Ok(0);
+    }
+    let code = match created.console.take() {
+        Some(master) => {
+            console::relay(&master);
+            wait::until_ended(&created.pidfd, None)
+        }
+        None => wait::until_ended(&created.pidfd, Some(&signals)),
+    };
+    if !flags.is_set("keep") {
+        for warning in berth_runtime::delete(&created)? {
+            global.log.warn(&warning);
+        }
+        place.remove()?;
+    }
+    Ok(code)
+}

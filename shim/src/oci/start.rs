@@ -1,0 +1,15 @@
+//! `start`: a created container runs its program.
+
+use std::ffi::OsString;
+
+use super::container::{Container, Status};
+use super::{Global, OciError, flags};
+
+pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
+    let flags = flags::parse(&[], args)?;
+    let container = Container::load(global, flags.id()?)?;
+    let _lock = container.place.lock()?;
+    container.must_be(&[Status::Created])?;
+    container.place.start()?;
+    Ok(berth_runtime::poststart(&container.context()?, container.record.pid)?)
+}

@@ -1,0 +1,131 @@
+//! What is known of a container between two commands: a directory with its state, its configuration and its start socket.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use oci_spec::runtime::Spec;
+use serde::{Deserialize, Serialize};
+
+use super::{About, Global, OciError};
+
+/// The record of a container.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) id: String,
+    pub(crate) bundle: PathBuf,
+    pub(crate) rootfs: PathBuf,
+    /// The first process, and when it began in clock ticks after boot: both together name it for ever.
+    pub(crate) pid: i32,
+    pub(crate) started_ticks: u64,
+    /// Nanoseconds since the epoch.
+    pub(crate) created: i64,
+    pub(crate) systemd: bool,
+    pub(crate) cgroup: String,
+    pub(crate) owner: String,
+}
+
+/// A container's directory.
+#[derive(Debug, Clone)]
+pub(crate) struct Place(pub(crate) PathBuf);
+
+impl Place {
+    /// The directory of `id`, whether it is there or not.
+    pub(crate) fn of(global: &Global, id: &str) -> Result<Self, OciError> {
+        let fine = |c: char| c.is_ascii_alphanumeric() || "_+-.".contains(c);
+        if id.is_empty() || id.len() > 1024 || id.starts_with('.') || !id.chars().all(fine) {
+            return Err(OciError::Usage(format!("{id:?} is no id: letters, digits and _ + - . make one")));
+        }
+        Ok(Self(global.root.join(id)))
+    }
+
+    /// Makes the directory; whoever comes second is refused.
+    pub(crate) fn claim(global: &Global, id: &str) -> Result<Self, OciError> {
+        let place = Self::of(global, id)?;
+        std::fs::create_dir_all(&global.root).about("make directory", &global.root)?;
+        match std::fs::create_dir(&place.0) {
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                Err(OciError::State(format!("container with id {id} exists already")))
+            }
+            other => other.about("make directory", &place.0).map(|()| place),
+        }
+    }
+
+    /// Waits until no other command works on the container, and keeps others waiting while the result lives.
+    pub(crate) fn lock(&self) -> Result<File, OciError> {
+        let file = File::open(&self.0).map_err(|_| self.unknown())?;
+        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).about("lock", &self.0)?;
+        Ok(file)
+    }
+
+    fn unknown(&self) -> OciError {
+        let id = self.0.file_name().unwrap_or_default().to_string_lossy();
+        OciError::State(format!("container {id} does not exist"))
+    }
+
+    pub(crate) fn record(&self) -> Result<Record, OciError> {
+        let path = self.0.join("state.json");
+        let text = std::fs::read(&path).map_err(|_| self.unknown())?;
+        serde_json::from_slice(&text)
+            .map_err(|error| OciError::Json { path: path.display().to_string(), error })
+    }
+
+    /// Writes the record whole or not at all.
+    pub(crate) fn save(&self, record: &Record) -> Result<(), OciError> {
+        let (fresh, path) = (self.0.join("state.json.new"), self.0.join("state.json"));
+        let text = serde_json::to_vec(record)
+            .map_err(|error| OciError::Json { path: path.display().to_string(), error })?;
+        std::fs::write(&fresh, text).about("write", &fresh)?;
+        std::fs::rename(&fresh, &path).about("rename", &path)
+    }
+
+    /// The configuration, as it was when the container was made.
+    pub(crate) fn spec(&self) -> Result<Spec, OciError> {
+        read_spec(&self.0.join("config.json"))
+    }
+
+    pub(crate) fn save_spec(&self, spec: &Spec) -> Result<(), OciError> {
+        let path = self.0.join("config.json");
+        let text = serde_json::to_vec(spec)
+            .map_err(|error| OciError::Json { path: path.display().to_string(), error })?;
+        std::fs::write(&path, text).about("write", &path)
+    }
+
+    /// The socket on which a created container waits.
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.0.join("start.sock")
+    }
+
+    /// Listens there. The name is bound through a descriptor, since a socket's path has 108 bytes only.
+    pub(crate) fn listen(&self) -> Result<OwnedFd, OciError> {
+        let dir = File::open(&self.0).about("open", &self.0)?;
+        let path = short(&dir, "start.sock");
+        UnixListener::bind(&path).about("listen on", self.socket()).map(OwnedFd::from)
+    }
+
+    /// Gives the order to start, and removes the socket.
+    pub(crate) fn start(&self) -> Result<(), OciError> {
+        let dir = File::open(&self.0).map_err(|_| self.unknown())?;
+        let outcome = berth_runtime::start_by_socket(&short(&dir, "start.sock"));
+        let _ = std::fs::remove_file(self.socket());
+        Ok(outcome?)
+    }
+
+    pub(crate) fn remove(&self) -> Result<(), OciError> {
+        match std::fs::remove_dir_all(&self.0) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).about("remove", &self.0),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn short(dir: &File, name: &str) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
+}
+
+/// Reads a configuration.
+pub(crate) fn read_spec(path: &Path) -> Result<Spec, OciError> {
+    let text = std::fs::read(path).about("read", path)?;
+    serde_json::from_slice(&text).map_err(|error| OciError::Json { path: path.display().to_string(), error })
+}

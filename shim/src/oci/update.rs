@@ -1,0 +1,14 @@
+//! `update`: other limits for a container that exists.
+
+use std::ffi::OsString;
+
+use super::container::Container;
+use super::{Global, OciError, flags, resources};
+
+pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
+    let flags = flags::parse(resources::FLAGS, args)?;
+    let container = Container::load(global, flags.id()?)?;
+    let _lock = container.place.lock()?;
+    let resources = resources::from_flags(&flags)?;
+    Ok(container.cgroup()?.set(&resources)?)
+}
