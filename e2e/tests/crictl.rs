@@ -59,6 +59,7 @@ async fn node_verbs(context: Context) -> Result<()> {
         let ready = conditions.iter().any(|c| c["type"] == kind && c["status"] == true);
         check!(ready, "{kind} is not true: {conditions:?}");
     }
+    crictl.run(&["pull", IMAGE]).await?;
     let filesystems = crictl.json(&["imagefsinfo"]).await?;
     let usage = &filesystems["status"]["imageFilesystems"][0];
     let mountpoint = usage["fsId"]["mountpoint"].as_str().unwrap_or_default();
@@ -132,6 +133,7 @@ async fn container_verbs(context: Context) -> Result<()> {
     check!(listed["containers"][0]["state"] == "CONTAINER_RUNNING", "{listed}");
     check!(listed["containers"][0]["podSandboxId"] == pod, "{listed}");
     inspect(&bed, &id).await?;
+    short_ids(&bed, &pod, &id).await?;
     inside(&bed, &pod, &id).await?;
     ending(&bed, &pod, &id).await
 }
@@ -145,6 +147,19 @@ async fn inspect(bed: &Bed, id: &str) -> Result<()> {
     check!(status["imageId"] == samples::web("a page of berth\n")?.id, "{inspected}");
     check!(status["labels"]["tier"] == "front", "{inspected}");
     check!(status["logPath"].as_str().is_some_and(|p| p.ends_with("two/web.log")), "{inspected}");
+    Ok(())
+}
+
+/// People type the first characters of an id.
+async fn short_ids(bed: &Bed, pod: &str, id: &str) -> Result<()> {
+    let crictl = bed.node.crictl()?;
+    let inspected = crictl.json(&["inspect", &id[..12]]).await?;
+    check!(inspected["status"]["id"] == id, "{inspected}");
+    let inspected = crictl.json(&["inspectp", &pod[..12]]).await?;
+    check!(inspected["status"]["id"] == pod, "{inspected}");
+    let image = &samples::web("a page of berth\n")?.id;
+    let inspected = crictl.json(&["inspecti", &image["sha256:".len()..][..12]]).await?;
+    check!(inspected["status"]["id"] == *image, "{inspected}");
     Ok(())
 }
 

@@ -1,11 +1,13 @@
-//! Cgroups of a node in every hierarchy: below its parent, or anywhere under one of its ids.
+//! Cgroups of a node in every hierarchy: in its pods' cgroups, or anywhere under one of its ids.
+//!
+//! `/berth-e2e-…/<pod>` itself is what a kubelet makes and removes: it belongs to the test.
 
 use super::Owned;
 use crate::node::hierarchies;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Directories below the node's parent, and directories named by its ids; the parent is the test's own.
+/// Directories in the pods' cgroups, and directories named by the node's ids.
 pub(super) fn find(owned: &Owned) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for root in hierarchies() {
@@ -19,7 +21,8 @@ fn walk(dir: &Path, owned: &Owned, found: &mut Vec<PathBuf>) {
     for entry in entries.flatten().filter(|e| e.file_type().is_ok_and(|t| t.is_dir())) {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        let below = dir.file_name().is_some_and(|parent| *parent == *owned.name);
+        let above = dir.parent().and_then(Path::file_name);
+        let below = above.is_some_and(|parent| *parent == *owned.name);
         if below || owned.ids.iter().any(|id| name.contains(id.as_str())) {
             found.push(entry.path());
         } else {
