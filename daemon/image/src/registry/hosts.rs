@@ -147,8 +147,11 @@ fn parse(text: &str, path: &Path, host: &str, own: bool) -> Result<Vec<Endpoint>
     last.namespace = (!same).then(|| host.to_owned());
     // Whoever names a server in the registry's own file names the registry; in `_default` it is any host's.
     last.trusted = same || own;
-    if !endpoints.iter().any(|known| known.authority == last.authority && known.scheme == last.scheme) {
-        endpoints.push(last);
+    let twin = |known: &&mut Endpoint| known.authority == last.authority && known.scheme == last.scheme;
+    match endpoints.iter_mut().find(twin) {
+        // The server named again as a host keeps its keys and is no stranger.
+        Some(known) => known.trusted |= last.trusted,
+        None => endpoints.push(last),
     }
     Ok(endpoints)
 }
