@@ -4,75 +4,16 @@ use serde_json::{Value, json};
 
 /// Options of mounts that are understood here; others go to the file system.
 pub fn mount_options() -> Vec<&'static str> {
-    let mut list = vec![
-        "acl",
-        "async",
-        "atime",
-        "bind",
-        "defaults",
-        "dev",
-        "diratime",
-        "dirsync",
-        "exec",
-        "idmap",
-        "iversion",
-        "lazytime",
-        "loud",
-        "mand",
-        "noacl",
-        "noatime",
-        "nodev",
-        "nodiratime",
-        "noexec",
-        "noiversion",
-        "nolazytime",
-        "nomand",
-        "norelatime",
-        "nostrictatime",
-        "nosuid",
-        "nosymfollow",
-        "private",
-        "ratime",
-        "rbind",
-        "rdev",
-        "rdiratime",
-        "relatime",
-        "remount",
-        "rexec",
-        "ridmap",
-        "rnoatime",
-        "rnodev",
-        "rnodiratime",
-        "rnoexec",
-        "rnorelatime",
-        "rnostrictatime",
-        "rnosuid",
-        "rnosymfollow",
-        "ro",
-        "rprivate",
-        "rrelatime",
-        "rro",
-        "rrw",
-        "rshared",
-        "rslave",
-        "rstrictatime",
-        "rsuid",
-        "rsymfollow",
-        "runbindable",
-        "rw",
-        "shared",
-        "silent",
-        "slave",
-        "strictatime",
-        "suid",
-        "symfollow",
-        "sync",
-        "tmpcopyup",
-        "unbindable",
-    ];
-    list.sort_unstable();
-    list
+    MOUNT_OPTIONS.split(' ').collect()
 }
+
+const MOUNT_OPTIONS: &str = "\
+    acl async atime bind defaults dev diratime dirsync exec idmap iversion lazytime loud mand noacl noatime \
+    nodev nodiratime noexec noiversion nolazytime nomand norelatime nostrictatime nosuid nosymfollow private \
+    ratime rbind rdev rdiratime relatime remount rexec ridmap rnoatime rnodev rnodiratime rnoexec \
+    rnorelatime rnostrictatime rnosuid rnosymfollow ro rprivate rrelatime rro rrw rshared rslave \
+    rstrictatime rsuid rsymfollow runbindable rw shared silent slave strictatime suid symfollow sync \
+    tmpcopyup unbindable";
 
 /// Every capability.
 pub fn capabilities() -> Vec<String> {

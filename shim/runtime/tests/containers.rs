@@ -19,6 +19,8 @@ mod hostile;
 mod identity;
 #[path = "containers/mounts.rs"]
 mod mounts;
+#[path = "containers/old.rs"]
+mod old;
 
 /// A test by name.
 type Test = (&'static str, fn());
@@ -31,8 +33,19 @@ fn main() -> ExitCode {
         println!("skipped: {reason}");
         return ExitCode::SUCCESS;
     }
+    if std::env::args().any(|a| a == old::FLAG) {
+        old::forget_new_calls();
+    }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let lists = [basics::TESTS, mounts::TESTS, identity::TESTS, exec::TESTS, failures::TESTS, hostile::TESTS];
+    let lists = [
+        basics::TESTS,
+        mounts::TESTS,
+        identity::TESTS,
+        exec::TESTS,
+        failures::TESTS,
+        hostile::TESTS,
+        old::TESTS,
+    ];
     let mut failed = Vec::new();
     let mut count = 0;
     for (name, test) in lists.concat() {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use berth_runtime::{ExecArgs, ExecProgram, Stdio};
+use berth_runtime::{Exec, ExecArgs, ExecProgram, Stdio};
 use oci_spec::runtime::Process;
 use serde_json::{Value, json};
 
@@ -60,6 +60,11 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError>
         exe: &*sealed()?,
     })?;
     exec.warnings.iter().for_each(|warning| global.log.warn(warning));
+    hand_over(&flags, exec, &signals)
+}
+
+/// Tells the caller of the process by the ways that were asked for, then waits for its end, or not.
+fn hand_over(flags: &Parsed, exec: Exec, signals: &wait::Signals) -> Result<u8, OciError> {
     let mut master = exec.console;
     if let Some(path) = flags.value("console-socket") {
         console::send(Path::new(path), master.take().as_ref())?;
@@ -67,7 +72,7 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError>
     if let Some(path) = flags.value("pidfd-socket") {
         console::send(Path::new(path), Some(&exec.pidfd))?;
     }
-    write_pid(&flags, exec.pid)?;
+    write_pid(flags, exec.pid)?;
     if flags.is_set("detach") {
         return Ok(0);
     }
@@ -75,7 +80,7 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError>
         console::relay(&master);
         return Ok(wait::until_ended(&exec.pidfd, None));
     }
-    Ok(wait::until_ended(&exec.pidfd, Some(&signals)))
+    Ok(wait::until_ended(&exec.pidfd, Some(signals)))
 }
 
 /// The process: a file's, or the container's own with what the flags change.

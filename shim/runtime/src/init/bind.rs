@@ -1,9 +1,10 @@
 //! Bind mounts: a detached copy of the source, changed, attached inside the root.
 
+use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use berth_sys::mount::{Change, attr, clone_tree_at, set_attributes};
+use berth_sys::mount::{Change, Propagation, attr, clone_tree_at, set_attributes};
 use berth_sys::path::Kind;
 use oci_spec::runtime::Mount;
 use rustix::fs::FileType;
@@ -30,23 +31,43 @@ pub(super) fn kind_of(tree: &OwnedFd) -> Result<Kind, Failure> {
     Ok(if FileType::from_raw_mode(mode) == FileType::Directory { Kind::Directory } else { Kind::File })
 }
 
-/// Changes attributes, owners and propagation of a detached or attached mount as the options say. What they do not name stays.
-pub(super) fn apply(tree: &OwnedFd, mount: &Mount, options: &Options) -> Result<(), Failure> {
+/// Changes a detached mount as the options say, what they do not name staying as it is, and attaches it.
+///
+/// Before Linux 5.12 only an attached mount can be changed, so there the order is the other way round; nothing of the container
+/// runs yet that could make use of it.
+pub(super) fn finish(
+    tree: &OwnedFd,
+    target: &OwnedFd,
+    mount: &Mount,
+    options: &Options,
+) -> Result<(), Failure> {
     let place = mount.destination();
+    match change_all(tree, options, |tree, change, recursive| set_attributes(tree, change, recursive)) {
+        Err(error) if unknown(&error) => {
+            berth_sys::mount::attach(tree, target).at("mount", place)?;
+            change_all(tree, options, old_change).at("set mount options of", place)
+        }
+        other => {
+            other.at("set mount options of", place)?;
+            berth_sys::mount::attach(tree, target).at("mount", place)
+        }
+    }
+}
+
+/// How a change reaches the kernel.
+type Apply = fn(&OwnedFd, &Change<'_>, bool) -> io::Result<()>;
+
+fn change_all(tree: &OwnedFd, options: &Options, apply: Apply) -> io::Result<()> {
     if options.recursive_set | options.recursive_clear != 0 {
-        change(tree, options.recursive_set, options.recursive_clear, true)
-            .at("set recursive mount options of", place)?;
+        let change =
+            Change { set: options.recursive_set, clear: options.recursive_clear, ..Change::default() };
+        apply(tree, &change, true)?;
     }
     if options.set | options.clear != 0 {
-        change(tree, options.set, options.clear, false).at("set mount options of", place)?;
+        apply(tree, &Change { set: options.set, clear: options.clear, ..Change::default() }, false)?;
     }
     for (propagation, recursive) in &options.propagation {
-        let change = Change { propagation: Some(*propagation), ..Change::default() };
-        match set_attributes(tree, &change, *recursive) {
-            Err(error) if unknown(&error) => old_propagation(tree, *propagation, *recursive),
-            other => other,
-        }
-        .at("set mount propagation of", place)?;
+        apply(tree, &Change { propagation: Some(*propagation), ..Change::default() }, *recursive)?;
     }
     Ok(())
 }
@@ -64,20 +85,42 @@ pub(super) fn map_owners(
         .map_err(|f| f.note("the file system of the source may not support id-mapped mounts"))
 }
 
-fn unknown(error: &std::io::Error) -> bool {
+fn unknown(error: &io::Error) -> bool {
     error.raw_os_error() == Some(Errno::NOSYS.raw_os_error())
 }
 
-/// mount_setattr, or before Linux 5.12 a remount that keeps the flags it finds. The old call cannot reach below the top.
-fn change(tree: &OwnedFd, set: u64, clear: u64, recursive: bool) -> std::io::Result<()> {
-    let order = Change { set, clear, ..Change::default() };
-    match set_attributes(tree, &order, recursive) {
-        Err(error) if unknown(&error) && !recursive => old_attributes(tree, set, clear),
+/// Makes an attached mount read-only, with all below it where the kernel can.
+pub(super) fn read_only(tree: &OwnedFd, recursive: bool) -> io::Result<()> {
+    let change = Change { set: attr::RDONLY, ..Change::default() };
+    match set_attributes(tree, &change, recursive) {
+        Err(error) if unknown(&error) => old_change(tree, &change, false),
         other => other,
     }
 }
 
-fn old_attributes(tree: &OwnedFd, set: u64, clear: u64) -> std::io::Result<()> {
+/// Sets the propagation of an attached mount.
+pub(super) fn propagate(tree: &OwnedFd, propagation: Propagation, recursive: bool) -> io::Result<()> {
+    let change = Change { propagation: Some(propagation), ..Change::default() };
+    match set_attributes(tree, &change, recursive) {
+        Err(error) if unknown(&error) => old_change(tree, &change, recursive),
+        other => other,
+    }
+}
+
+/// A change of an attached mount by mount(2), for kernels before 5.12. Below the top it reaches with propagation only.
+fn old_change(tree: &OwnedFd, change: &Change<'_>, recursive: bool) -> io::Result<()> {
+    match change.propagation {
+        Some(propagation) => old_propagation(tree, propagation, recursive),
+        None if recursive => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "recursive mount options take Linux 5.12 (mount_setattr)",
+        )),
+        None => old_attributes(tree, change.set, change.clear),
+    }
+}
+
+/// A remount that keeps the flags it finds, but for those to be changed.
+fn old_attributes(tree: &OwnedFd, set: u64, clear: u64) -> io::Result<()> {
     let place = format!("/proc/self/fd/{}", tree.as_raw_fd());
     let present = rustix::fs::fstatvfs(tree)?.f_flag.bits();
     // statvfs and mount(2) share the numbers of these flags; mount_setattr's differ for access times only.
@@ -101,20 +144,11 @@ fn old_attributes(tree: &OwnedFd, set: u64, clear: u64) -> std::io::Result<()> {
     Ok(rustix::mount::mount_remount(&place, flags, "")?)
 }
 
-fn old_propagation(
-    tree: &OwnedFd,
-    propagation: berth_sys::mount::Propagation,
-    recursive: bool,
-) -> std::io::Result<()> {
+fn old_propagation(tree: &OwnedFd, propagation: Propagation, recursive: bool) -> io::Result<()> {
     let place = format!("/proc/self/fd/{}", tree.as_raw_fd());
     let mut flags = rustix::mount::MountPropagationFlags::from_bits_retain(propagation.bits() as u32);
     if recursive {
         flags |= rustix::mount::MountPropagationFlags::REC;
     }
     Ok(rustix::mount::mount_change(&place, flags)?)
-}
-
-/// Makes a mount read-only on kernels without mount_setattr.
-pub(super) fn read_only_without_setattr(tree: &OwnedFd) -> std::io::Result<()> {
-    old_attributes(tree, attr::RDONLY, 0)
 }

@@ -23,7 +23,7 @@ pub(super) fn make(one: &Planned, place: &Place<'_>) -> Result<(), Failure> {
     let only_v2 = one.mount.typ().as_deref() == Some("cgroup2") || v1.is_empty();
     if only_v2 {
         let tree = unified(one, place)?;
-        return berth_sys::mount::attach(&tree, &target).at("mount", destination);
+        return bind::finish(&tree, &target, &one.mount, &bare(&one.options));
     }
     v1_set(one, place, &target)
 }
@@ -35,12 +35,10 @@ fn unified(one: &Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
         false => clone_tree_at(group, false).at("bind", group),
     };
     // A new cgroup2 mount is refused to a user namespace that owns no cgroup namespace.
-    let tree = match tree {
-        Err(_) => clone_tree_at(group, false).at("bind", group).map_err(|f| about(f, &one.mount))?,
-        Ok(tree) => tree,
-    };
-    bind::apply(&tree, &one.mount, &bare(&one.options))?;
-    Ok(tree)
+    match tree {
+        Err(_) => clone_tree_at(group, false).at("bind", group).map_err(|f| about(f, &one.mount)),
+        Ok(tree) => Ok(tree),
+    }
 }
 
 /// The mount's own attributes, without options that mean nothing to a cgroup file system.
@@ -60,8 +58,7 @@ fn v1_set(one: &Planned, place: &Place<'_>, target: &OwnedFd) -> Result<(), Fail
         let name = Path::new(name);
         let (directory, _) = make_in_root(&tmpfs, name, Kind::Directory).at("make cgroup directory", name)?;
         let tree = hierarchy(controllers, group, one, place)?;
-        bind::apply(&tree, &one.mount, &bare(&one.options))?;
-        berth_sys::mount::attach(&tree, &directory).at("mount", name)?;
+        bind::finish(&tree, &directory, &one.mount, &bare(&one.options))?;
         for controller in controllers {
             let alias = Path::new(controller.trim_start_matches("name="));
             if alias != name {
@@ -72,8 +69,10 @@ fn v1_set(one: &Planned, place: &Place<'_>, target: &OwnedFd) -> Result<(), Fail
             }
         }
     }
-    let last = Options { set: one.options.set & attr::RDONLY, ..Options::default() };
-    bind::apply(&tmpfs, &one.mount, &last)
+    if one.options.set & attr::RDONLY != 0 {
+        bind::read_only(&tmpfs, false).at("make read-only", destination)?;
+    }
+    Ok(())
 }
 
 fn hierarchy(

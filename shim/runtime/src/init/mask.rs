@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use berth_sys::mount::{Change, attach, attr, clone_tree, set_attributes};
+use berth_sys::mount::{attach, attr, clone_tree};
 use rustix::fs::{FileType, Mode, OFlags, makedev};
 use rustix::io::Errno;
 
@@ -18,15 +18,8 @@ pub(super) fn read_only(root: &OwnedFd, paths: &[String]) -> Result<(), Failure>
     for path in unique(paths) {
         let Some(fd) = present(root, path)? else { continue };
         let tree = clone_tree(&fd, true).at("make read-only", path)?;
-        let change = Change { set: attr::RDONLY, ..Change::default() };
-        match set_attributes(&tree, &change, true) {
-            Err(error) if error.raw_os_error() == Some(Errno::NOSYS.raw_os_error()) => {
-                super::bind::read_only_without_setattr(&tree)
-            }
-            other => other,
-        }
-        .at("make read-only", path)?;
         attach(&tree, &fd).at("make read-only", path)?;
+        super::bind::read_only(&tree, true).at("make read-only", path)?;
     }
     Ok(())
 }

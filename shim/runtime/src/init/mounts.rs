@@ -98,8 +98,7 @@ fn make_bind(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
         let mode = one.options.idmap.unwrap_or(options::IdMap::Single);
         bind::map_owners(&tree, &one.mount, mode, namespace)?;
     }
-    bind::apply(&tree, &one.mount, &one.options)?;
-    berth_sys::mount::attach(&tree, &target).at("mount", one.mount.destination())
+    bind::finish(&tree, &target, &one.mount, &one.options)
 }
 
 /// A tmpfs takes the mode of the directory it covers; over a new one, and unless told otherwise, it is open to all (1777).
@@ -124,13 +123,12 @@ fn make_tmpfs(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
 /// Applies what creation could not, and attaches.
 fn finish(tree: &OwnedFd, target: &OwnedFd, one: &Planned) -> Result<(), Failure> {
     let late = Options {
-        // Access time policies were given at creation; the rest is said again at no cost only where needed.
+        // Everything else was given at creation.
         set: one.options.set & berth_sys::mount::attr::RDONLY,
         clear: 0,
         ..one.options.clone()
     };
-    bind::apply(tree, &one.mount, &late)?;
-    berth_sys::mount::attach(tree, target).at("mount", one.mount.destination())
+    bind::finish(tree, target, &one.mount, &late)
 }
 
 /// The options with the SELinux mount label added.

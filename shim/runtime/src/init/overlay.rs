@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
@@ -27,9 +27,8 @@ pub(super) fn mount(plan: &OverlayPlan, target: BorrowedFd<'_>) -> Result<OwnedF
     if let (None, [only]) = (&layers.upper, layers.lower.as_slice()) {
         // overlayfs refuses a single layer with nothing above it; a read-only view of it is the same thing.
         let tree = berth_sys::mount::clone_tree(only, false).step("bind the only layer")?;
-        let change = berth_sys::mount::Change { set: berth_sys::mount::attr::RDONLY, ..Default::default() };
-        berth_sys::mount::set_attributes(&tree, &change, false).step("make the only layer read-only")?;
         berth_sys::mount::attach(&tree, target).step("attach the root file system")?;
+        super::bind::read_only(&tree, false).step("make the only layer read-only")?;
         return Ok(tree);
     }
     let mount = match by_descriptors(&layers, &plan.options) {
@@ -108,6 +107,5 @@ fn by_names(layers: &Layers, options: &[String], target: BorrowedFd<'_>) -> Resu
     // The descriptor shows what was there before; the magic link's text leads to what is mounted now.
     let path = rustix::fs::readlink(&place, Vec::new()).step("find the root file system")?;
     let root = rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
-    let _ = target.as_fd();
     root.step("open the root file system")
 }

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use berth_sys::mount::{Change, Propagation, attr, clone_tree_at, set_attributes};
+use berth_sys::mount::{Propagation, clone_tree_at};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::mount::{MountPropagationFlags, MoveMountFlags, UnmountFlags};
 
@@ -38,14 +38,7 @@ pub(super) fn attach(
 
 /// Makes the root file system's own mount read-only.
 pub(super) fn read_only(root: &OwnedFd) -> Result<(), Failure> {
-    let change = Change { set: attr::RDONLY, ..Change::default() };
-    match set_attributes(root, &change, false) {
-        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOSYS.raw_os_error()) => {
-            super::bind::read_only_without_setattr(root)
-        }
-        other => other,
-    }
-    .step("make the root file system read-only")
+    super::bind::read_only(root, false).step("make the root file system read-only")
 }
 
 /// Makes `root` the root directory and drops everything else from this namespace.
@@ -67,6 +60,5 @@ pub(super) fn enter(root: &OwnedFd, no_pivot: bool) -> Result<(), Failure> {
 
 /// `linux.rootfsPropagation`, once the root is in place.
 pub(super) fn propagate(root: &OwnedFd, propagation: Propagation, recursive: bool) -> Result<(), Failure> {
-    let change = Change { propagation: Some(propagation), ..Change::default() };
-    set_attributes(root, &change, recursive).step("set the propagation of the root file system")
+    super::bind::propagate(root, propagation, recursive).step("set the propagation of the root file system")
 }

@@ -1,5 +1,8 @@
 //! Images and processes that mean harm: each attack is made, and fails.
 
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::symlink;
 
 use serde_json::json;
@@ -75,11 +78,13 @@ fn working_directory_by_descriptor() {
 fn the_runtimes_binary() {
     let b = Bundle::new("exec sleep 30");
     let (created, _reader) = b.launch().expect("launch");
-    // What /proc/<init>/exe of an exec leads to while it is still the runtime cannot be opened for writing.
-    let error = std::fs::File::options()
-        .write(true)
-        .open(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&*super::bundle::exe())));
-    let error = error.expect_err("opened for writing");
+    // What /proc/<init>/exe of an exec leads to while it is still the runtime: not to be opened for writing when it is a
+    // read-only mount, not to be written when it is a sealed copy.
+    let path = format!("/proc/self/fd/{}", super::bundle::exe().as_raw_fd());
+    let error = match File::options().write(true).open(path) {
+        Ok(mut file) => file.write_all(b"x").expect_err("written"),
+        Err(error) => error,
+    };
     assert!(matches!(error.raw_os_error(), Some(30 | 26 | 1)), "{error}");
     let outcome = exec(&created, argv(&["/proc/self/exe"]));
     assert!(outcome.is_err() || outcome.is_ok_and(|o| o.code != 0));
