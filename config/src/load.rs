@@ -138,7 +138,7 @@ fn unknown(above: &str, table: &DeTable<'_>, known: &[String]) -> Option<(usize,
 
 /// The known key most like `key`: by full name, or by last part where a key stands in the wrong table.
 fn suggestion(key: &str, known: &[String]) -> Option<String> {
-    let last = key.rsplit('.').next().unwrap_or(key);
+    let (table, last) = key.rsplit_once('.').unwrap_or(("", key));
     let elsewhere = known.iter().find(|name| name.rsplit('.').next() == Some(last));
     let mut names = known.to_vec();
     for name in known {
@@ -149,7 +149,10 @@ fn suggestion(key: &str, known: &[String]) -> Option<String> {
             names.push(table);
         }
     }
-    elsewhere.cloned().or_else(|| nearest(key, &names).map(str::to_owned))
+    let found = elsewhere.map(String::as_str).or_else(|| nearest(key, &names))?;
+    // Within its own table the last part is all that must be changed.
+    let short = found.strip_prefix(table).and_then(|rest| rest.strip_prefix('.'));
+    Some(short.filter(|rest| !rest.contains('.')).unwrap_or(found).to_owned())
 }
 
 #[cfg(test)]
@@ -164,7 +167,7 @@ mod tests {
     fn an_unknown_key_is_named_with_line_and_nearest_name() {
         assert_eq!(
             error("root = \"/x\"\n[network.builtin]\nbridge = \"b\"\nmasqerade = true\n"),
-            "b.toml:4: unknown key `network.builtin.masqerade`: did you mean `network.builtin.masquerade`?"
+            "b.toml:4: unknown key `network.builtin.masqerade`: did you mean `masquerade`?"
         );
         assert_eq!(error("\n\nrot = \"/x\"\n"), "b.toml:3: unknown key `rot`: did you mean `root`?");
         assert_eq!(

@@ -28,7 +28,7 @@ impl Admission {
     /// Waits for a place. Dropping the permit gives it back.
     pub async fn enter(&self, cost: Cost) -> Option<SemaphorePermit<'_>> {
         let gate = match cost {
-            Cost::Free => return None,
+            Cost::Free | Cost::Quiet => return None,
             Cost::Cheap => &self.cheap,
             Cost::Pull => &self.pulls,
             Cost::Expensive => &self.expensive,

@@ -19,8 +19,10 @@ use tracing::Instrument;
 /// Which gate a call passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cost {
-    /// None: it ends something, or must always answer.
+    /// None: it ends something.
     Free,
+    /// None, and it comes so often that only its failures are worth a line: probes and status.
+    Quiet,
     /// It only looks.
     Cheap,
     /// It pulls.
@@ -65,12 +67,13 @@ impl Cri {
 }
 
 fn report(cost: Cost, waited: Duration, took: Duration, error: Option<&Error>) {
-    let (ms, waited_ms) = (took.as_millis(), waited.as_millis());
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let (ms, waited_ms) = (millis(took), millis(waited));
     match error {
         Some(error) if error.class() == ErrorClass::NotFound => tracing::info!(ms, %error, "not found"),
         Some(error) => tracing::warn!(ms, class = ?error.class(), %error, "failed"),
         None if waited > Duration::from_secs(1) => tracing::warn!(ms, waited_ms, "waited for its turn"),
-        None if cost == Cost::Cheap => tracing::debug!(ms, "done"),
+        None if matches!(cost, Cost::Cheap | Cost::Quiet) => tracing::debug!(ms, "done"),
         None => tracing::info!(ms, "done"),
     }
 }

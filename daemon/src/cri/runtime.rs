@@ -35,9 +35,9 @@ macro_rules! runtime_service {
 
 runtime_service! {
     calls {
-        version(VersionRequest) -> VersionResponse: Free, "Version", node::version;
-        status(StatusRequest) -> StatusResponse: Free, "Status", node::status;
-        runtime_config(RuntimeConfigRequest) -> RuntimeConfigResponse: Free, "RuntimeConfig", node::runtime_config;
+        version(VersionRequest) -> VersionResponse: Quiet, "Version", node::version;
+        status(StatusRequest) -> StatusResponse: Quiet, "Status", node::status;
+        runtime_config(RuntimeConfigRequest) -> RuntimeConfigResponse: Quiet, "RuntimeConfig", node::runtime_config;
         update_runtime_config(UpdateRuntimeConfigRequest) -> UpdateRuntimeConfigResponse: Free, "UpdateRuntimeConfig", node::update_runtime_config;
         run_pod_sandbox(RunPodSandboxRequest) -> RunPodSandboxResponse: Expensive, "RunPodSandbox", sandbox::run_pod_sandbox;
         stop_pod_sandbox(StopPodSandboxRequest) -> StopPodSandboxResponse: Free, "StopPodSandbox", sandbox::stop_pod_sandbox;
@@ -51,8 +51,8 @@ runtime_service! {
         list_containers(ListContainersRequest) -> ListContainersResponse: Cheap, "ListContainers", container::list_containers;
         container_status(ContainerStatusRequest) -> ContainerStatusResponse: Cheap, "ContainerStatus", container::container_status;
         update_container_resources(UpdateContainerResourcesRequest) -> UpdateContainerResourcesResponse: Cheap, "UpdateContainerResources", container::update_container_resources;
-        reopen_container_log(ReopenContainerLogRequest) -> ReopenContainerLogResponse: Free, "ReopenContainerLog", container::reopen_container_log;
-        exec_sync(ExecSyncRequest) -> ExecSyncResponse: Free, "ExecSync", container::exec_sync;
+        reopen_container_log(ReopenContainerLogRequest) -> ReopenContainerLogResponse: Quiet, "ReopenContainerLog", container::reopen_container_log;
+        exec_sync(ExecSyncRequest) -> ExecSyncResponse: Quiet, "ExecSync", container::exec_sync;
         container_stats(ContainerStatsRequest) -> ContainerStatsResponse: Cheap, "ContainerStats", container::container_stats;
         list_container_stats(ListContainerStatsRequest) -> ListContainerStatsResponse: Cheap, "ListContainerStats", container::list_container_stats;
         pod_sandbox_stats(PodSandboxStatsRequest) -> PodSandboxStatsResponse: Cheap, "PodSandboxStats", sandbox::pod_sandbox_stats;

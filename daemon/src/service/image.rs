@@ -1,5 +1,6 @@
 //! Verbs on images.
 
+mod find;
 pub mod fs_info;
 mod list;
 mod pull;

@@ -3,6 +3,7 @@
 use crate::app::App;
 use berth_core::{Result, Timestamp};
 use berth_snapshot::LayerIndex;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -46,18 +47,19 @@ pub async fn fs_info(app: &App) -> Result<FsInfo> {
     let known = last.filter(|used| used.at.age() < FRESH);
     let measured = app.blocking.run("measure used space", move || -> Result<(Used, Used)> {
         let containers = known.unwrap_or_else(|| walk(&root.join("containers")));
-        Ok((layers(&store.layers()?), containers))
+        Ok((layers(&root.join("layers"), &store.layers()?), containers))
     });
     let (images, containers) = measured.await??;
     *app.usage.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(containers);
     Ok(FsInfo { directory: app.paths.root.to_string_lossy().into_owned(), images, containers })
 }
 
-/// Layers never change, so their records know what they take.
-fn layers(records: &[berth_snapshot::LayerRecord]) -> Used {
-    let bytes = records.iter().map(|record| record.bytes).sum();
-    let inodes = records.iter().map(|record| record.inodes).sum();
-    Used { at: Timestamp::now(), bytes, inodes }
+/// Layers never change, so their records know what they take; the directory that holds them counts too.
+fn layers(directory: &Path, records: &[berth_snapshot::LayerRecord]) -> Used {
+    let own = std::fs::metadata(directory).map_or(0, |found| found.blocks().saturating_mul(512));
+    let bytes: u64 = records.iter().map(|record| record.bytes).sum();
+    let inodes: u64 = records.iter().map(|record| record.inodes).sum();
+    Used { at: Timestamp::now(), bytes: own + bytes, inodes: 1 + inodes }
 }
 
 fn walk(path: &Path) -> Used {

@@ -1,8 +1,9 @@
 //! Which images are here.
 
+use super::find::find;
 use crate::app::App;
 use berth_core::Result;
-use berth_image::{ImageIndex, ImageRecord, lookup};
+use berth_image::{ImageIndex, ImageRecord};
 
 /// Every image by id, or only the one that `wanted` names.
 ///
@@ -12,7 +13,7 @@ pub async fn list(app: &App, wanted: &str) -> Result<Vec<ImageRecord>> {
     let (store, wanted) = (app.store.clone(), wanted.to_owned());
     let found = app.blocking.run("list images", move || match wanted.as_str() {
         "" => store.images(),
-        name => Ok(lookup(&store, name)?.into_iter().collect()),
+        name => Ok(find(&store, name)?.into_iter().collect()),
     });
     let mut images = found.await??;
     images.sort_by_cached_key(|image| image.id.to_string());

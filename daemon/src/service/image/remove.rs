@@ -1,8 +1,9 @@
 //! Forgetting an image.
 
+use super::find::find;
 use crate::app::App;
 use berth_core::Result;
-use berth_image::{ImageIndex, lookup};
+use berth_image::ImageIndex;
 
 /// Removes the image with all its names, by any of them. A missing one is a success; containers made from it go on,
 /// and its layers stay as long as one of them does.
@@ -12,7 +13,7 @@ use berth_image::{ImageIndex, lookup};
 pub async fn remove(app: &App, name: &str) -> Result<()> {
     let (store, puller, name) = (app.store.clone(), app.puller.clone(), name.to_owned());
     let removed = app.blocking.run("remove an image", move || -> Result<bool> {
-        let Some(image) = lookup(&store, &name)? else { return Ok(false) };
+        let Some(image) = find(&store, &name)? else { return Ok(false) };
         store.remove_image(&image.id)
     });
     if removed.await?? {

@@ -1,7 +1,8 @@
 //! What a container needs to know of its image.
 
+use super::find::find;
 use crate::pod::{Error, ImageForContainer, Images as Lookup};
-use berth_image::{ImageRecord, lookup};
+use berth_image::ImageRecord;
 use berth_store::Store;
 
 /// Looks images up in the store.
@@ -20,7 +21,7 @@ impl Images {
 
 impl Lookup for Images {
     fn resolve(&self, image: &str) -> Result<ImageForContainer, Error> {
-        let found = lookup(&self.store, image).map_err(|error| Error::Step {
+        let found = find(&self.store, image).map_err(|error| Error::Step {
             class: error.class(),
             word: None,
             step: format!("look up image {image:?}"),

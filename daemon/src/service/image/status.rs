@@ -1,8 +1,9 @@
 //! One image by any of its names.
 
+use super::find::find;
 use crate::app::App;
 use berth_core::Result;
-use berth_image::{ImageRecord, lookup};
+use berth_image::ImageRecord;
 
 /// The image, or nothing: a missing image is no error.
 ///
@@ -10,5 +11,5 @@ use berth_image::{ImageRecord, lookup};
 /// The store cannot be read.
 pub async fn status(app: &App, name: &str) -> Result<Option<ImageRecord>> {
     let (store, name) = (app.store.clone(), name.to_owned());
-    app.blocking.run("look up an image", move || lookup(&store, &name)).await?
+    app.blocking.run("look up an image", move || find(&store, &name)).await?
 }
