@@ -11,7 +11,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Collects shims, directories and layers that no record knows.
-pub(crate) async fn collect(ground: &Arc<Ground>, sandboxes: &BTreeSet<SandboxId>, containers: &BTreeSet<ContainerId>) {
+pub(crate) async fn collect(
+    ground: &Arc<Ground>,
+    sandboxes: &BTreeSet<SandboxId>,
+    containers: &BTreeSet<ContainerId>,
+) {
     for name in names(&ground.state.join("p")) {
         let Ok(id) = SandboxId::parse(&name) else { continue };
         if !sandboxes.contains(&id) {

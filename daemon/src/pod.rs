@@ -22,7 +22,7 @@ pub(crate) use deps::{Ground, PodPaths};
 pub use error::Error;
 pub(crate) use error::Noun;
 pub(crate) use recorder::{Recorder, Row};
-pub(crate) use registry::Restored;
 pub use registry::Pods;
+pub(crate) use registry::Restored;
 pub(crate) use registry::stamp;
 pub use view::{PodView, Views};

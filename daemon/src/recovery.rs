@@ -41,7 +41,8 @@ pub async fn recover(pods: &Pods) -> Result<(), Error> {
         tracing::error!(%error, "the network of running pods could not be restored");
     }
     let count = stored.len();
-    let settling: Vec<_> = stored.into_iter().map(|pod| tokio::spawn(settle::settle(Arc::clone(&ground), pod))).collect();
+    let settling: Vec<_> =
+        stored.into_iter().map(|pod| tokio::spawn(settle::settle(Arc::clone(&ground), pod))).collect();
     for pod in settling {
         match pod.await {
             Ok(Some(restored)) => pods.restore(restored),
@@ -63,7 +64,7 @@ fn known(stored: &[Stored]) -> (BTreeSet<SandboxId>, BTreeSet<ContainerId>) {
 
 fn attachment(pod: &Stored) -> Option<berth_network::Attachment> {
     match &pod.sandbox.network {
-        SandboxNetwork::Own { attachment, .. } => attachment.clone(),
+        SandboxNetwork::Own { attachment, .. } => attachment.as_deref().cloned(),
         _ => None,
     }
 }

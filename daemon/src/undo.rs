@@ -71,7 +71,7 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn undoes_newest_first_and_goes_on_after_a_failure() {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let mut undo = Undo::new();

@@ -6,7 +6,9 @@ use crate::pod::{Error, Ground, faults};
 use crate::sandbox::Resources;
 use crate::supervisor::Shim;
 use berth_core::{ContainerId, ErrorClass, Timestamp};
-use berth_proto::shim::{ExecSyncRequest, ExecSyncResponse, KillRequest, ReopenLogRequest, StartRequest, UpdateRequest};
+use berth_proto::shim::{
+    ExecSyncRequest, ExecSyncResponse, KillRequest, ReopenLogRequest, StartRequest, UpdateRequest,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,7 +64,8 @@ pub(crate) async fn update(
     let base = Arc::clone(ground);
     let swap = ground.block("look for swap accounting", move || Ok(facts::swap(&base))).await?;
     let limits = spec::resources(asked, swap);
-    let resources = serde_json::to_vec(&limits).map_err(|error| Error::internal("write the limits", error))?;
+    let resources =
+        serde_json::to_vec(&limits).map_err(|error| Error::internal("write the limits", error))?;
     let id = record.id.to_string();
     match there(shim, record.id)?.update(&UpdateRequest { id, resources }).await {
         Err(error) if berth_core::Classified::class(&error) == ErrorClass::NotFound => {

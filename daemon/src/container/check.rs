@@ -16,7 +16,10 @@ const MOUNT_OPTIONS: [&str; 3] = ["nodev", "noexec", "nosuid"];
 pub(crate) fn check(config: &ContainerConfig) -> Result<(), Error> {
     let name = &config.name;
     if name.is_empty() || name.len() > NAME_MAX || name.chars().any(|c| c.is_control() || c == '/') {
-        return Err(Error::invalid("config.metadata.name", "must be 1 to 253 bytes without control characters or slashes"));
+        return Err(Error::invalid(
+            "config.metadata.name",
+            "must be 1 to 253 bytes without control characters or slashes",
+        ));
     }
     if config.image.image.is_empty() {
         return Err(Error::invalid("config.image.image", "must not be empty"));
@@ -24,9 +27,13 @@ pub(crate) fn check(config: &ContainerConfig) -> Result<(), Error> {
     log_path(&config.log_path)?;
     config.mounts.iter().try_for_each(mount)?;
     for device in &config.devices {
-        let bad = !device.host_path.starts_with('/') || device.permissions.chars().any(|c| !"rwm".contains(c));
+        let bad =
+            !device.host_path.starts_with('/') || device.permissions.chars().any(|c| !"rwm".contains(c));
         if bad {
-            return Err(Error::invalid("config.devices", format!("{:?}: path or permissions", device.host_path)));
+            return Err(Error::invalid(
+                "config.devices",
+                format!("{:?}: path or permissions", device.host_path),
+            ));
         }
     }
     if !config.cdi_devices.is_empty() {
@@ -87,7 +94,8 @@ mod tests {
     fn good() -> ContainerConfig {
         let mut config = ContainerConfig { name: "c".into(), ..ContainerConfig::default() };
         config.image.image = "busybox".into();
-        config.mounts = vec![Mount { container_path: "/x".into(), host_path: "/tmp".into(), ..Mount::default() }];
+        config.mounts =
+            vec![Mount { container_path: "/x".into(), host_path: "/tmp".into(), ..Mount::default() }];
         config
     }
 

@@ -158,9 +158,11 @@ impl Making<'_> {
         self.undo.push("remove the bundle", move || end::remove_bundle(Arc::clone(&ground), dir.clone()));
         let (dir, log) = (bundle.clone(), self.record.log.clone());
         let written = self.place.ground.block("write the bundle", move || {
-            let failed = |error: std::io::Error| Error::internal(format!("write the bundle {}", dir.display()), error);
+            let failed =
+                |error: std::io::Error| Error::internal(format!("write the bundle {}", dir.display()), error);
             std::fs::create_dir_all(dir.join("rootfs")).map_err(failed)?;
-            let text = serde_json::to_vec(&spec).map_err(|error| Error::internal("write config.json", error))?;
+            let text =
+                serde_json::to_vec(&spec).map_err(|error| Error::internal("write config.json", error))?;
             std::fs::write(dir.join("config.json"), text).map_err(failed)?;
             match log.as_deref().and_then(std::path::Path::parent) {
                 Some(parent) => std::fs::create_dir_all(parent).map_err(failed),

@@ -66,7 +66,9 @@ pub(super) async fn remove_bundle(ground: Arc<Ground>, dir: PathBuf) -> Result<(
 async fn delete_cgroup(ground: &Arc<Ground>, record: &Arc<ContainerRecord>) -> Result<(), Error> {
     let (base, record) = (Arc::clone(ground), Arc::clone(record));
     let deleted = ground.block("delete the container's cgroup", move || match open(&base, &record)? {
-        Some(cgroup) => cgroup.delete().map_err(|error| Error::internal("delete the container's cgroup", error)),
+        Some(cgroup) => {
+            cgroup.delete().map_err(|error| Error::internal("delete the container's cgroup", error))
+        }
         None => Ok(()),
     });
     deleted.await
@@ -129,9 +131,9 @@ pub(crate) async fn kill_all(ground: &Arc<Ground>, records: Vec<Arc<ContainerRec
 /// The number of a signal given by name (with or without SIG) or number.
 pub(super) fn signal_number(text: &str) -> Option<u32> {
     const NAMES: [&str; 31] = [
-        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE", "ALRM",
-        "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ", "VTALRM", "PROF",
-        "WINCH", "IO", "PWR", "SYS",
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2", "PIPE",
+        "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "XCPU", "XFSZ",
+        "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
     ];
     const RTMIN: u32 = 34;
     const RTMAX: u32 = 64;
@@ -164,9 +166,19 @@ mod tests {
     #[test]
     fn signals_are_read_by_name_and_number() {
         let table = [
-            ("SIGTERM", Some(15)), ("term", Some(15)), ("9", Some(9)), ("SIGRTMIN", Some(34)), ("SIGRTMIN+3", Some(37)),
-            ("RTMAX-1", Some(63)), ("SIGIOT", Some(6)), ("SIGPOLL", Some(29)), ("0", None), ("65", None),
-            ("SIGNONE", None), ("SIGRTMIN+99", None), ("", None),
+            ("SIGTERM", Some(15)),
+            ("term", Some(15)),
+            ("9", Some(9)),
+            ("SIGRTMIN", Some(34)),
+            ("SIGRTMIN+3", Some(37)),
+            ("RTMAX-1", Some(63)),
+            ("SIGIOT", Some(6)),
+            ("SIGPOLL", Some(29)),
+            ("0", None),
+            ("65", None),
+            ("SIGNONE", None),
+            ("SIGRTMIN+99", None),
+            ("", None),
         ];
         for (text, number) in table {
             assert_eq!(signal_number(text), number, "{text:?}");

@@ -72,7 +72,8 @@ fn target(place: &Place<'_>, config: &ContainerConfig) -> Result<Option<String>,
         return Ok(None);
     }
     let field = "config.linux.security_context.namespace_options.target_id";
-    let id = ContainerId::parse(&namespaces.target).map_err(|error| Error::invalid(field, error.to_string()))?;
+    let id =
+        ContainerId::parse(&namespaces.target).map_err(|error| Error::invalid(field, error.to_string()))?;
     match place.pod.containers.get(&id).map(|record| &record.state) {
         Some(ContainerState::Running { pid, .. }) => Ok(Some(format!("/proc/{pid}/ns/pid"))),
         Some(_) => Err(Error::invalid(field, format!("container {id} is not running"))),
@@ -83,7 +84,8 @@ fn target(place: &Place<'_>, config: &ContainerConfig) -> Result<Option<String>,
 fn devices(config: &ContainerConfig) -> Result<Vec<(LinuxDevice, String)>, Error> {
     let mut all = Vec::new();
     if config.security.privileged {
-        let everything = Device { container_path: "/dev".into(), host_path: "/dev".into(), permissions: "rwm".into() };
+        let everything =
+            Device { container_path: "/dev".into(), host_path: "/dev".into(), permissions: "rwm".into() };
         walk(Path::new("/dev"), &everything, &mut all)?;
     }
     for device in &config.devices {
@@ -95,7 +97,12 @@ fn devices(config: &ContainerConfig) -> Result<Vec<(LinuxDevice, String)>, Error
             FileType::Directory => walk(path, device, &mut all)?,
             _ => match node(&found, Path::new(&inside(device))) {
                 Some(node) => all.push((node, permissions(device))),
-                None => return Err(Error::invalid("config.devices", format!("{:?} is no device", device.host_path))),
+                None => {
+                    return Err(Error::invalid(
+                        "config.devices",
+                        format!("{:?} is no device", device.host_path),
+                    ));
+                }
             },
         }
     }
@@ -167,11 +174,46 @@ fn bounding() -> Result<Vec<String>, Error> {
 
 /// Names in the kernel's order.
 const CAPABILITIES: [&str; 41] = [
-    "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
-    "LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
-    "SYS_MODULE", "SYS_RAWIO", "SYS_CHROOT", "SYS_PTRACE", "SYS_PACCT", "SYS_ADMIN", "SYS_BOOT", "SYS_NICE",
-    "SYS_RESOURCE", "SYS_TIME", "SYS_TTY_CONFIG", "MKNOD", "LEASE", "AUDIT_WRITE", "AUDIT_CONTROL", "SETFCAP",
-    "MAC_OVERRIDE", "MAC_ADMIN", "SYSLOG", "WAKE_ALARM", "BLOCK_SUSPEND", "AUDIT_READ", "PERFMON", "BPF",
+    "CHOWN",
+    "DAC_OVERRIDE",
+    "DAC_READ_SEARCH",
+    "FOWNER",
+    "FSETID",
+    "KILL",
+    "SETGID",
+    "SETUID",
+    "SETPCAP",
+    "LINUX_IMMUTABLE",
+    "NET_BIND_SERVICE",
+    "NET_BROADCAST",
+    "NET_ADMIN",
+    "NET_RAW",
+    "IPC_LOCK",
+    "IPC_OWNER",
+    "SYS_MODULE",
+    "SYS_RAWIO",
+    "SYS_CHROOT",
+    "SYS_PTRACE",
+    "SYS_PACCT",
+    "SYS_ADMIN",
+    "SYS_BOOT",
+    "SYS_NICE",
+    "SYS_RESOURCE",
+    "SYS_TIME",
+    "SYS_TTY_CONFIG",
+    "MKNOD",
+    "LEASE",
+    "AUDIT_WRITE",
+    "AUDIT_CONTROL",
+    "SETFCAP",
+    "MAC_OVERRIDE",
+    "MAC_ADMIN",
+    "SYSLOG",
+    "WAKE_ALARM",
+    "BLOCK_SUSPEND",
+    "AUDIT_READ",
+    "PERFMON",
+    "BPF",
     "CHECKPOINT_RESTORE",
 ];
 

@@ -31,17 +31,23 @@ pub(super) async fn resolve(ground: &Arc<Ground>, mount: &Mount) -> Result<Bound
 fn look(mount: &Mount) -> Result<BoundMount, Error> {
     let path = Path::new(&mount.host_path);
     let failed = |act: &str, error: std::io::Error| {
-        Error::internal(format!("{act} host path {:?} for {:?}", mount.host_path, mount.container_path), error)
+        Error::internal(
+            format!("{act} host path {:?} for {:?}", mount.host_path, mount.container_path),
+            error,
+        )
     };
     if let Err(error) = std::fs::metadata(path) {
         match error.kind() {
-            std::io::ErrorKind::NotFound => std::fs::create_dir_all(path).map_err(|error| failed("make", error))?,
+            std::io::ErrorKind::NotFound => {
+                std::fs::create_dir_all(path).map_err(|error| failed("make", error))?
+            }
             _ => return Err(failed("look at", error)),
         }
     }
     let source = std::fs::canonicalize(path).map_err(|error| failed("resolve", error))?;
     let source = source.into_os_string().into_string();
-    let source = source.map_err(|_| Error::invalid("config.mounts.host_path", "leads to a path that is not UTF-8"))?;
+    let source =
+        source.map_err(|_| Error::invalid("config.mounts.host_path", "leads to a path that is not UTF-8"))?;
     propagation(mount, &source)?;
     Ok(BoundMount {
         source,
@@ -66,7 +72,8 @@ fn propagation(mount: &Mount, source: &str) -> Result<(), Error> {
         Propagation::Bidirectional => shared,
         _ => shared || tags.contains("master:"),
     };
-    let wanted = if mount.propagation == Propagation::Bidirectional { "a shared" } else { "a shared or slave" };
+    let wanted =
+        if mount.propagation == Propagation::Bidirectional { "a shared" } else { "a shared or slave" };
     match fine {
         true => Ok(()),
         false => {
@@ -83,7 +90,9 @@ fn mount_of<'a>(table: &'a str, path: &str) -> Option<(String, &'a str)> {
         let mut fields = head.splitn(7, ' ');
         let point = unescape(fields.nth(4)?);
         let tags = fields.nth(1).unwrap_or("");
-        let on = point == "/" || path == point || path.strip_prefix(&point).is_some_and(|rest| rest.starts_with('/'));
+        let on = point == "/"
+            || path == point
+            || path.strip_prefix(&point).is_some_and(|rest| rest.starts_with('/'));
         on.then_some((point, tags))
     });
     // Of several mounts at one point, the last one is on top.

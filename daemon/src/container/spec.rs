@@ -75,15 +75,17 @@ pub(crate) fn build(input: &Input<'_>) -> Result<Spec, Error> {
     let mut linux = Linux::default();
     linux.set_namespaces(Some(namespaces::namespaces(input)?));
     linux.set_cgroups_path(Some(input.cgroup.into()));
-    linux.set_resources(Some(devices::with_rules(resources(&input.config.resources, input.facts.swap), input)));
+    linux.set_resources(Some(devices::with_rules(
+        resources(&input.config.resources, input.facts.swap),
+        input,
+    )));
     linux.set_devices(devices::nodes(input));
     linux.set_seccomp(seccomp::profile(input, &capabilities)?);
     linux.set_rootfs_propagation(mounts::rootfs_propagation(input));
     let security = &input.config.security;
-    if !security.privileged {
-        linux.set_masked_paths(some_sorted(&security.masked_paths));
-        linux.set_readonly_paths(some_sorted(&security.readonly_paths));
-    }
+    let sent = |paths: &[String]| if security.privileged { None } else { some_sorted(paths) };
+    linux.set_masked_paths(sent(&security.masked_paths));
+    linux.set_readonly_paths(sent(&security.readonly_paths));
     let mut root = Root::default();
     root.set_path("rootfs".into()).set_readonly(Some(security.readonly_rootfs));
     let mut spec = Spec::default();

@@ -129,7 +129,12 @@ impl Actor {
         gone
     }
 
-    fn saved(&mut self, then: super::machine::Saved, result: &Result<(), Error>, containers: Vec<ContainerId>) -> bool {
+    fn saved(
+        &mut self,
+        then: super::machine::Saved,
+        result: &Result<(), Error>,
+        containers: Vec<ContainerId>,
+    ) -> bool {
         for (waiter, answer) in then.answers {
             self.answer(waiter, answer);
         }

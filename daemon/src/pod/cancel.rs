@@ -39,7 +39,11 @@ impl Cancel {
     ///
     /// # Errors
     /// [`Error::Cancelled`], or the work's own.
-    pub async fn or<T>(&self, what: &'static str, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    pub async fn or<T>(
+        &self,
+        what: &'static str,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
         let mut wish = self.0.clone();
         let wished = async {
             if wish.wait_for(|wished| *wished).await.is_err() {

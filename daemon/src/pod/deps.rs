@@ -80,6 +80,8 @@ pub(crate) struct Ground {
     pub(crate) recorder: Recorder,
     /// Creation times.
     pub(crate) clock: Clock,
+    /// Held while a sandbox's cgroup, or the default parent of those, is made or removed.
+    pub(crate) default_parent: std::sync::Mutex<()>,
     /// Earlier readings of figures.
     pub(crate) stats: crate::stats::Cache,
 }

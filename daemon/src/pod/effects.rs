@@ -25,7 +25,7 @@ pub(crate) fn perform(actor: &mut Actor, effect: Effect) {
             let (ground, shim) = (actor.seat.ground.clone(), actor.shim.clone());
             spawn(&actor.seat, async move {
                 let (network, result) = sandbox::tear_down(&ground, &record, shim.as_ref()).await;
-                Input::TornDown(network, result)
+                Input::TornDown(Box::new(network), result)
             });
         }
         Effect::Unmake(record) => {
@@ -92,7 +92,8 @@ fn create(actor: &mut Actor, draft: super::machine::Draft, record: std::sync::Ar
     let views = actor.seat.views.clone();
     spawn(&actor.seat, async move {
         let neighbours = views.latest();
-        let place = container::Place { ground: &ground, sandbox: &record, shim: shim.as_ref(), pod: &neighbours };
+        let place =
+            container::Place { ground: &ground, sandbox: &record, shim: shim.as_ref(), pod: &neighbours };
         Input::Created(id, container::create(place, draft, cancel).await.map(Box::new))
     });
 }

@@ -96,7 +96,7 @@ pub enum Input {
     /// [`Effect::Run`] ended.
     Ran(Result<Box<SandboxRecord>, Error>),
     /// [`Effect::Teardown`] ended; the network as it is now comes in both cases.
-    TornDown(SandboxNetwork, Result<(), Error>),
+    TornDown(Box<SandboxNetwork>, Result<(), Error>),
     /// [`Effect::Unmake`] ended.
     Unmade(Result<(), Error>),
     /// [`Effect::Create`] ended.
@@ -134,7 +134,7 @@ pub struct Now {
 #[derive(Debug)]
 pub(crate) enum Sandbox {
     /// Its steps run.
-    Creating(Creating),
+    Creating(Box<Creating>),
     /// It is there.
     Known(Arc<SandboxRecord>),
     /// It has been undone or removed.
@@ -191,7 +191,7 @@ impl Machine {
         match input {
             Input::Request(request, waiter) => self.request(request, waiter),
             Input::Ran(result) => self.ran(result),
-            Input::TornDown(network, result) => self.torn_down(network, result),
+            Input::TornDown(network, result) => self.torn_down(*network, result),
             Input::Unmade(result) => self.unmade(result),
             Input::Created(id, result) => self.created(id, result),
             Input::Started(id, result) => self.started(id, result),

@@ -25,13 +25,15 @@ pub(crate) enum Row {
     /// A container that is gone, and its hold on its image.
     NoContainer(ContainerId),
     /// A sandbox's row of any key: what cannot be read has no proper id.
-    #[allow(dead_code, reason = "used by recovery for rows whose key is no id")]
     Stray(String),
 }
 
 /// The way to the thread.
 #[derive(Debug, Clone)]
-pub(crate) struct Recorder(mpsc::Sender<(Vec<Row>, oneshot::Sender<Result<(), Error>>)>);
+pub(crate) struct Recorder(mpsc::Sender<Order>);
+
+/// Rows, and who waits for them.
+type Order = (Vec<Row>, oneshot::Sender<Result<(), Error>>);
 
 impl Recorder {
     /// Starts the thread; it ends with the last handle.
@@ -39,7 +41,7 @@ impl Recorder {
     /// # Errors
     /// No thread could be made.
     pub(crate) fn start(store: Store) -> Result<Self, Error> {
-        let (sender, inbox) = mpsc::channel::<(Vec<Row>, oneshot::Sender<Result<(), Error>>)>();
+        let (sender, inbox) = mpsc::channel::<Order>();
         let work = move || {
             while let Ok((rows, done)) = inbox.recv() {
                 let result = rows.iter().try_for_each(|row| write(&store, row));

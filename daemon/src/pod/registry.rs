@@ -10,7 +10,7 @@ use crate::supervisor::Shim;
 use berth_core::id::lookup;
 use berth_core::{ContainerId, SandboxId, Timestamp};
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use tokio::sync::{mpsc, oneshot};
 
 /// Mail that may wait for an actor.
@@ -60,7 +60,8 @@ impl Pods {
     /// No thread could be made for the records.
     pub fn open(deps: Deps) -> Result<Self, Error> {
         let recorder = Recorder::start(deps.store.clone())?;
-        let ground = Arc::new(Ground { deps, recorder, clock: Clock::default(), stats: crate::stats::Cache::default() });
+        let (clock, stats) = (Clock::default(), crate::stats::Cache::default());
+        let ground = Arc::new(Ground { deps, recorder, clock, default_parent: Mutex::default(), stats });
         Ok(Self(Arc::new(Inner { ground, table: RwLock::default() })))
     }
 

@@ -59,7 +59,11 @@ fn damaged_sandbox(id: SandboxId, value: &Value, problem: &str) -> SandboxRecord
         name: text("name"),
         uid: text("uid"),
         namespace: text("namespace"),
-        labels: config.get("labels").cloned().and_then(|value| serde_json::from_value(value).ok()).unwrap_or_default(),
+        labels: config
+            .get("labels")
+            .cloned()
+            .and_then(|value| serde_json::from_value(value).ok())
+            .unwrap_or_default(),
         ..SandboxConfig::default()
     };
     SandboxRecord {
@@ -70,7 +74,10 @@ fn damaged_sandbox(id: SandboxId, value: &Value, problem: &str) -> SandboxRecord
         boot_id: String::new(),
         cgroup,
         network: network.unwrap_or(SandboxNetwork::Released),
-        state: SandboxState::NotReady { at: Timestamp::now(), cause: Some(format!("damaged record: {problem}")) },
+        state: SandboxState::NotReady {
+            at: Timestamp::now(),
+            cause: Some(format!("damaged record: {problem}")),
+        },
     }
 }
 

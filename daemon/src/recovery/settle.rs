@@ -72,7 +72,12 @@ async fn living(ground: &Arc<Ground>, sandbox: SandboxRecord, containers: Vec<Co
 }
 
 /// One container of a living pod; none if it had never been finished.
-async fn one(ground: &Arc<Ground>, shim: &Shim, record: ContainerRecord, told: Option<Told>) -> Option<ContainerRecord> {
+async fn one(
+    ground: &Arc<Ground>,
+    shim: &Shim,
+    record: ContainerRecord,
+    told: Option<Told>,
+) -> Option<ContainerRecord> {
     match (&record.state, told) {
         (ContainerState::Creating, _) => {
             let record = Arc::new(record);
@@ -97,7 +102,12 @@ fn as_told(mut record: ContainerRecord, told: &Told) -> ContainerRecord {
         State::Created => ContainerState::Created { pid: told.pid },
         State::Running | State::Paused => ContainerState::Running { pid: told.pid, started_at },
         State::Stopped => {
-            let unknown = || Exit { code: 255, at: Timestamp::now(), oom: false, cause: "its exit is not known".into() };
+            let unknown = || Exit {
+                code: 255,
+                at: Timestamp::now(),
+                oom: false,
+                cause: "its exit is not known".into(),
+            };
             let exit = told.exit.as_ref().map_or_else(unknown, from_wire);
             ContainerState::Exited(Exited {
                 started_at,
@@ -117,7 +127,12 @@ fn as_told(mut record: ContainerRecord, told: &Told) -> ContainerRecord {
 }
 
 /// A pod whose shim is gone: everything of it is killed by its cgroups.
-async fn lost(ground: &Arc<Ground>, sandbox: SandboxRecord, containers: Vec<ContainerRecord>, why: &Error) -> Restored {
+async fn lost(
+    ground: &Arc<Ground>,
+    sandbox: SandboxRecord,
+    containers: Vec<ContainerRecord>,
+    why: &Error,
+) -> Restored {
     tracing::error!(sandbox = %sandbox.id, %why, "a pod lost its shim while the daemon was away");
     let alive = containers.iter().filter(|record| !matches!(record.state, ContainerState::Exited(_)));
     container::kill_all(ground, alive.cloned().map(Arc::new).collect()).await;

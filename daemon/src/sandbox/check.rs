@@ -43,7 +43,9 @@ pub(crate) fn identity(config: &SandboxConfig) -> Result<(), Error> {
         let problem = match value {
             text if text.is_empty() => "must not be empty",
             text if text.len() > NAME_MAX => "is longer than 253 bytes",
-            text if text.chars().any(|c| c.is_control() || c == '/') => "holds a control character or a slash",
+            text if text.chars().any(|c| c.is_control() || c == '/') => {
+                "holds a control character or a slash"
+            }
             _ => continue,
         };
         return Err(Error::invalid(format!("config.metadata.{field}"), problem));
@@ -57,14 +59,18 @@ fn hostname(name: &str) -> Result<(), Error> {
     }
     match name.chars().all(|c| c.is_ascii_graphic() && c != '/') {
         true => Ok(()),
-        false => Err(Error::invalid("config.hostname", format!("{name:?} holds characters no host name has"))),
+        false => {
+            Err(Error::invalid("config.hostname", format!("{name:?} holds characters no host name has")))
+        }
     }
 }
 
 fn directory(path: &str) -> Result<(), Error> {
     let bad = !path.is_empty() && (!path.starts_with('/') || path.split('/').any(|part| part == ".."));
     match bad || path.contains('\0') {
-        true => Err(Error::invalid("config.log_directory", format!("{path:?} must be absolute, without \"..\""))),
+        true => {
+            Err(Error::invalid("config.log_directory", format!("{path:?} must be absolute, without \"..\"")))
+        }
         false => Ok(()),
     }
 }
@@ -137,7 +143,10 @@ mod tests {
     #[test]
     fn a_parent_of_the_other_driver_is_refused_with_the_remedy() {
         let slice = refused(|c| c.cgroup_parent = "/kubepods.slice/kubepods-pod1.slice".into());
-        assert!(slice.starts_with("config.linux.cgroup_parent:") && slice.contains("cgroupDriver"), "{slice}");
+        assert!(
+            slice.starts_with("config.linux.cgroup_parent:") && slice.contains("cgroupDriver"),
+            "{slice}"
+        );
         let config = SandboxConfig { cgroup_parent: "/kubepods/pod1".into(), ..good() };
         let path = check(&config, "", Driver::Systemd).unwrap_err().to_string();
         assert!(path.contains("cgroupDriver"), "{path}");

@@ -6,7 +6,7 @@ use crate::supervisor::{self, Shim};
 use berth_cgroup::{Cgroup, CgroupPath};
 use berth_network::Netns;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// Detaches the network and ends the shim. Gives the network as it is afterwards; a failed detachment keeps it, so
 /// that the next try has what it needs.
@@ -19,9 +19,9 @@ pub(crate) async fn tear_down(
         return (record.network.clone(), Err(Error::step("stop sandbox", &fault)));
     }
     let (network, shim) = tokio::join!(detach(ground, record), end_shim(ground, record, shim));
-    let result = network.and(shim).and_then(|()| {
-        faults::STOP_NETWORK.pass().map_err(|fault| Error::step("stop sandbox", &fault))
-    });
+    let result = network
+        .and(shim)
+        .and_then(|()| faults::STOP_NETWORK.pass().map_err(|fault| Error::step("stop sandbox", &fault)));
     let network = match (&result, &record.network) {
         (Ok(()), SandboxNetwork::Own { .. }) => SandboxNetwork::Released,
         (_, before) => before.clone(),
@@ -85,13 +85,15 @@ pub(super) async fn remove_files(ground: &Arc<Ground>, record: &Arc<SandboxRecor
 /// Something else is mounted in it, or a system call failed.
 pub(crate) fn sweep(dir: &Path) -> Result<(), Error> {
     shm::remove(&dir.join("shm"))?;
-    berth_snapshot::remove::tree(dir).map_err(|error| Error::internal("remove the sandbox's directory", error))
+    berth_snapshot::remove::tree(dir)
+        .map_err(|error| Error::internal("remove the sandbox's directory", error))
 }
 
 /// The sandbox's own cgroup: empty, there for those who look for it by the sandbox's id. systemd makes no scope
 /// without a process, so under it there is none.
 pub(super) fn make_cgroup(ground: &Ground, record: &SandboxRecord) -> Result<(), Error> {
     let Some(path) = leaf(ground, record)? else { return Ok(()) };
+    let _alone = ground.default_parent.lock().unwrap_or_else(PoisonError::into_inner);
     let limits = oci_spec::runtime::LinuxResources::default();
     let made = Cgroup::create(&ground.hierarchies, &path, &limits);
     made.map(drop).map_err(|error| Error::internal("make the sandbox's cgroup", error))
@@ -100,9 +102,30 @@ pub(super) fn make_cgroup(ground: &Ground, record: &SandboxRecord) -> Result<(),
 fn remove_cgroup(ground: &Ground, record: &SandboxRecord) -> Result<(), Error> {
     let Some(path) = leaf(ground, record)? else { return Ok(()) };
     match Cgroup::open(&ground.hierarchies, &path) {
-        Ok(cgroup) => cgroup.delete().map_err(|error| Error::internal("delete the sandbox's cgroup", error)),
-        Err(berth_cgroup::CgroupError::NotFound { .. }) => Ok(()),
-        Err(error) => Err(Error::internal("open the sandbox's cgroup", error)),
+        Ok(cgroup) => {
+            cgroup.delete().map_err(|error| Error::internal("delete the sandbox's cgroup", error))?
+        }
+        Err(berth_cgroup::CgroupError::NotFound { .. }) => {}
+        Err(error) => return Err(Error::internal("open the sandbox's cgroup", error)),
+    }
+    if record.config.cgroup_parent.is_empty() {
+        remove_default_parent(ground, &path);
+    }
+    Ok(())
+}
+
+/// The parent of pods without one belongs to nobody else, so it goes with its last pod. While a pod is in it, the
+/// kernel keeps it.
+fn remove_default_parent(ground: &Ground, leaf: &CgroupPath) {
+    let _alone = ground.default_parent.lock().unwrap_or_else(PoisonError::into_inner);
+    let leaf = leaf.relative();
+    let Some(parent) = Path::new(&leaf).parent().filter(|parent| parent.components().count() == 1) else {
+        return;
+    };
+    let v1 = ground.hierarchies.v1_mounts().into_iter().map(|(mount, _)| mount);
+    for mount in v1.chain(ground.hierarchies.unified_mount()) {
+        // Busy, or gone already: both are as it should be.
+        let _ = rustix::fs::rmdir(mount.join(parent));
     }
 }
 

@@ -80,7 +80,10 @@ fn resolv_conf(dns: &DnsConfig) -> Result<String, Error> {
     let all = [("servers", &dns.servers), ("searches", &dns.searches), ("options", &dns.options)];
     for (field, values) in all {
         if values.iter().any(|value| value.is_empty() || value.chars().any(|c| c.is_control() || c == ' ')) {
-            return Err(Error::invalid(format!("config.dns_config.{field}"), "holds an empty value, a space or a line end"));
+            return Err(Error::invalid(
+                format!("config.dns_config.{field}"),
+                "holds an empty value, a space or a line end",
+            ));
         }
     }
     let mut text = String::new();

@@ -83,7 +83,7 @@ pub enum SandboxNetwork {
         /// Where it is pinned.
         netns: PathBuf,
         /// What was planned or got; taken away once detached.
-        attachment: Option<berth_network::Attachment>,
+        attachment: Option<Box<berth_network::Attachment>>,
     },
     /// It had one, and that is gone.
     Released,

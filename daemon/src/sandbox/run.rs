@@ -2,7 +2,8 @@
 
 use super::check::cgroup_of;
 use super::{
-    Live, NamespacePaths, SandboxConfig, SandboxNetwork, SandboxRecord, SandboxState, end, files, network, shm, sysctl,
+    Live, NamespacePaths, SandboxConfig, SandboxNetwork, SandboxRecord, SandboxState, end, files, network,
+    shm, sysctl,
 };
 use crate::pod::{Cancel, Error, Ground, Row, faults, stamp};
 use crate::supervisor::{self, Shim};
@@ -52,12 +53,26 @@ pub(crate) async fn run(
     }
 }
 
-fn draft(ground: &Ground, id: SandboxId, handler: &str, config: SandboxConfig) -> Result<SandboxRecord, Error> {
+fn draft(
+    ground: &Ground,
+    id: SandboxId,
+    handler: &str,
+    config: SandboxConfig,
+) -> Result<SandboxRecord, Error> {
     let cgroup = cgroup_of(&config, ground.driver, id)?.to_string();
     let created_at = stamp(ground, &config);
     let (handler, boot_id) = (handler.to_owned(), ground.boot_id.clone());
     let network = SandboxNetwork::Host;
-    Ok(SandboxRecord { id, handler, config, created_at, boot_id, cgroup, network, state: SandboxState::Creating })
+    Ok(SandboxRecord {
+        id,
+        handler,
+        config,
+        created_at,
+        boot_id,
+        cgroup,
+        network,
+        state: SandboxState::Creating,
+    })
 }
 
 impl Making<'_> {
@@ -66,7 +81,8 @@ impl Making<'_> {
         self.point(&faults::RUN_BEGUN)?;
         self.directories().await?;
         self.point(&faults::RUN_FILES)?;
-        let (network, shim) = tokio::join!(attach(self.ground, &self.record), launch(self.ground, self.record.id));
+        let (network, shim) =
+            tokio::join!(attach(self.ground, &self.record), launch(self.ground, self.record.id));
         // The attachment is noted even if the shim failed: its undo needs nothing of it, a later reader might.
         if let Some(got) = network? {
             self.note(got);
@@ -121,7 +137,7 @@ impl Making<'_> {
 
     fn note(&mut self, got: Attachment) {
         if let SandboxNetwork::Own { attachment, .. } = &mut self.record.network {
-            *attachment = Some(got);
+            *attachment = Some(Box::new(got));
         }
     }
 
@@ -154,10 +170,11 @@ impl Making<'_> {
 }
 
 fn plan(ground: &Ground, id: SandboxId, config: &SandboxConfig) -> Result<SandboxNetwork, Error> {
-    let netns: PathBuf =
-        Netns::fresh_path(&ground.netns_dir).map_err(|error| Error::internal("name the network namespace", error))?;
-    let planned = ground.network.plan(&network::wishes(id, config, &netns));
-    let attachment = Some(planned.map_err(|error| Error::step("plan the pod's network", &error))?);
+    let netns: PathBuf = Netns::fresh_path(&ground.netns_dir)
+        .map_err(|error| Error::internal("name the network namespace", error))?;
+    let planned = ground.network.plan(&network::wishes(id, config, &netns)?);
+    let planned = planned.map_err(|error| Error::step("plan the pod's network", &error))?;
+    let attachment = Some(Box::new(planned));
     Ok(SandboxNetwork::Own { netns, attachment })
 }
 
@@ -177,7 +194,8 @@ fn make_directories(ground: &Ground, record: &SandboxRecord) -> Result<(), Error
     end::make_cgroup(ground, record)?;
     match record.config.log_directory.as_str() {
         "" => Ok(()),
-        logs => std::fs::create_dir_all(logs).map_err(|error| Error::internal(format!("make log directory {logs}"), error)),
+        logs => std::fs::create_dir_all(logs)
+            .map_err(|error| Error::internal(format!("make log directory {logs}"), error)),
     }
 }
 
@@ -194,7 +212,8 @@ async fn attach(ground: &Arc<Ground>, record: &SandboxRecord) -> Result<Option<A
     let attached = ground.block("attach the network", move || {
         Netns::create(&netns).map_err(|error| Error::internal("make the network namespace", error))?;
         faults::RUN_NETNS.pass().map_err(|fault| Error::step("run sandbox", &fault))?;
-        let got = base.network.setup(&planned).map_err(|error| Error::step("attach the pod's network", &error))?;
+        let got =
+            base.network.setup(&planned).map_err(|error| Error::step("attach the pod's network", &error))?;
         faults::RUN_NETWORK.pass().map_err(|fault| Error::step("run sandbox", &fault))?;
         Ok(got)
     });

@@ -56,9 +56,14 @@ pub(super) fn check(config: &SandboxConfig) -> Result<(), Error> {
 /// The dotted form; with slashes between the words, dots are part of a word.
 fn dotted(name: &str) -> String {
     match name.find(['.', '/']) {
-        Some(at) if name.as_bytes().get(at) == Some(&b'/') => {
-            name.chars().map(|c| match c { '/' => '.', '.' => '/', other => other }).collect()
-        }
+        Some(at) if name.as_bytes().get(at) == Some(&b'/') => name
+            .chars()
+            .map(|c| match c {
+                '/' => '.',
+                '.' => '/',
+                other => other,
+            })
+            .collect(),
         _ => name.to_owned(),
     }
 }
@@ -86,10 +91,24 @@ mod tests {
 
     #[test]
     fn namespaced_ones_pass_and_others_are_refused() {
-        for name in ["net.core.somaxconn", "kernel.shm_rmid_forced", "kernel.msgmax", "kernel.sem", "fs.mqueue.msg_max"] {
+        for name in [
+            "net.core.somaxconn",
+            "kernel.shm_rmid_forced",
+            "kernel.msgmax",
+            "kernel.sem",
+            "fs.mqueue.msg_max",
+        ] {
             assert_eq!(check(&with(name, "1")), Ok(()), "{name}");
         }
-        for name in ["kernel.core_pattern", "vm.swappiness", "fs.file-max", "", "net..x", "net.a+kernel.b", "kernel.hostname"] {
+        for name in [
+            "kernel.core_pattern",
+            "vm.swappiness",
+            "fs.file-max",
+            "",
+            "net..x",
+            "net.a+kernel.b",
+            "kernel.hostname",
+        ] {
             assert!(check(&with(name, "1")).is_err(), "{name}");
         }
         assert!(check(&with("net.a", "1\n2")).is_err());

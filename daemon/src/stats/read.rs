@@ -24,7 +24,8 @@ pub(crate) async fn container(ground: &Arc<Ground>, record: &Arc<ContainerRecord
 pub(crate) async fn pod(ground: &Arc<Ground>, view: &PodView) -> Option<PodStats> {
     let sandbox = view.sandbox.clone()?;
     let (base, record) = (Arc::clone(ground), Arc::clone(&sandbox));
-    let whole = ground.block("read a pod's cgroup", move || Ok((read(&base, &parent(&record)), interfaces(&record))));
+    let whole =
+        ground.block("read a pod's cgroup", move || Ok((read(&base, &parent(&record)), interfaces(&record))));
     let (usage, interfaces) = whole.await.unwrap_or_default();
     let mut containers = Vec::new();
     for record in view.containers.values().filter(|record| record.is_running()) {
@@ -67,7 +68,8 @@ async fn layer(ground: &Arc<Ground>, record: &Arc<ContainerRecord>) -> Option<Wr
 
 async fn measure(ground: &Arc<Ground>, record: &Arc<ContainerRecord>) -> Option<Writable> {
     let (base, id) = (Arc::clone(ground), record.id);
-    let measured = ground.block("measure a writable layer", move || Ok(base.snapshots.usage(id.as_str()).ok()));
+    let measured =
+        ground.block("measure a writable layer", move || Ok(base.snapshots.usage(id.as_str()).ok()));
     let usage = measured.await.ok().flatten()?;
     let found = writable(&usage, ground.snapshots.image_filesystem().to_owned());
     ground.stats.measured(id.as_str(), found.clone());
@@ -100,7 +102,8 @@ fn parse(table: &str) -> Vec<Interface> {
             tx_errors: at(10)?,
         })
     };
-    let mut all: Vec<Interface> = table.lines().filter_map(interface).filter(|found| found.name != "lo").collect();
+    let mut all: Vec<Interface> =
+        table.lines().filter_map(interface).filter(|found| found.name != "lo").collect();
     all.sort_by_key(|found| (found.name != DEFAULT_INTERFACE, found.name.clone()));
     all
 }
@@ -119,6 +122,9 @@ mod tests {
         let all = parse(table);
         let names: Vec<&str> = all.iter().map(|found| found.name.as_str()).collect();
         assert_eq!(names, ["eth0", "aeth"]);
-        assert_eq!((all[0].rx_bytes, all[0].rx_errors, all[0].tx_bytes, all[0].tx_errors), (1000, 3, 2000, 4));
+        assert_eq!(
+            (all[0].rx_bytes, all[0].rx_errors, all[0].tx_bytes, all[0].tx_errors),
+            (1000, 3, 2000, 4)
+        );
     }
 }

@@ -26,10 +26,16 @@ pub(crate) async fn connect(paths: &PodPaths, id: SandboxId, pidfd: Option<Owned
         return Err(Error::internal("connect to the shim", cause));
     }
     if !(OLDEST_LEVEL..=berth_proto::shim::LEVEL).contains(&info.level) {
-        let cause = format!("it speaks level {} ({}), known are 1 to {}", info.level, info.build, berth_proto::shim::LEVEL);
+        let cause = format!(
+            "it speaks level {} ({}), known are 1 to {}",
+            info.level,
+            info.build,
+            berth_proto::shim::LEVEL
+        );
         return Err(Error::internal("connect to the shim", cause));
     }
-    let pidfd = pidfd.or_else(|| i32::try_from(info.pid).ok().and_then(|pid| berth_sys::pidfd::open(pid).ok()));
+    let pidfd =
+        pidfd.or_else(|| i32::try_from(info.pid).ok().and_then(|pid| berth_sys::pidfd::open(pid).ok()));
     Ok(Shim::new(client, id, info, pidfd))
 }
 

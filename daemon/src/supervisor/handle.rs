@@ -69,7 +69,12 @@ calls! {
 
 impl Shim {
     /// A shim that has told who it is.
-    pub(crate) fn new(client: ShimClient, sandbox: SandboxId, info: wire::InfoResponse, pidfd: Option<OwnedFd>) -> Self {
+    pub(crate) fn new(
+        client: ShimClient,
+        sandbox: SandboxId,
+        info: wire::InfoResponse,
+        pidfd: Option<OwnedFd>,
+    ) -> Self {
         let (pid, features) = (info.pid, info.features);
         Self(Arc::new(Inner { client, sandbox, pid, pidfd, features }))
     }
@@ -87,7 +92,10 @@ impl Shim {
     ///
     /// # Errors
     /// The shim's refusal, a deadline, or its end.
-    pub(crate) async fn exec_sync(&self, request: &wire::ExecSyncRequest) -> Result<wire::ExecSyncResponse, Error> {
+    pub(crate) async fn exec_sync(
+        &self,
+        request: &wire::ExecSyncRequest,
+    ) -> Result<wire::ExecSyncResponse, Error> {
         let limit = match u64::try_from(request.timeout_ms) {
             Ok(0) | Err(_) => EXEC_FOREVER,
             Ok(millis) => Duration::from_millis(millis) + EXEC_MARGIN,
@@ -148,7 +156,10 @@ impl Shim {
 
 impl std::fmt::Debug for Shim {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shim").field("sandbox", &self.0.sandbox).field("pid", &self.0.pid).finish_non_exhaustive()
+        f.debug_struct("Shim")
+            .field("sandbox", &self.0.sandbox)
+            .field("pid", &self.0.pid)
+            .finish_non_exhaustive()
     }
 }
 

@@ -71,18 +71,23 @@ fn arguments(id: SandboxId, paths: &PodPaths) -> Result<Vec<CString>, Error> {
         b"--state",
         shim.as_os_str().as_bytes(),
     ];
-    words.iter().map(|word| CString::new(*word).map_err(|error| Error::internal("name the shim's paths", error))).collect()
+    words
+        .iter()
+        .map(|word| CString::new(*word).map_err(|error| Error::internal("name the shim's paths", error)))
+        .collect()
 }
 
 /// The shim gets no environment but what a person debugging it has set on purpose.
 fn environment() -> Vec<CString> {
     let wanted = ["RUST_BACKTRACE", "BERTH_SHIM_LOG"];
     let set = wanted.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-    set.filter_map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok()).collect()
+    set.filter_map(|(name, value)| CString::new([name.as_bytes(), b"=", value.as_bytes()].concat()).ok())
+        .collect()
 }
 
 async fn wait_ready(pipe: OwnedFd) -> Result<(), String> {
-    let mut pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(pipe).map_err(|error| error.to_string())?;
+    let mut pipe =
+        tokio::net::unix::pipe::Receiver::from_owned_fd(pipe).map_err(|error| error.to_string())?;
     let mut word = [0u8; 6];
     match tokio::io::AsyncReadExt::read_exact(&mut pipe, &mut word).await {
         Ok(_) if &word == b"ready\n" => Ok(()),

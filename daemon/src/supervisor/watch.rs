@@ -10,7 +10,10 @@ pub(crate) async fn watch(shim: &Shim) {
     let Some(pidfd) = shim.pidfd().and_then(|fd| fd.as_fd().try_clone_to_owned().ok()) else {
         return std::future::pending().await;
     };
-    #[expect(deprecated, reason = "unsafe only for descriptors that somebody else may close; this one is ours alone")]
+    #[expect(
+        deprecated,
+        reason = "unsafe only for descriptors that somebody else may close; this one is ours alone"
+    )]
     let watched = AsyncFd::with_interest(pidfd, Interest::READABLE);
     let Ok(watched) = watched else {
         return std::future::pending().await;

@@ -30,7 +30,11 @@ pub(super) fn with_rules(mut limits: LinuxResources, input: &Input<'_>) -> Linux
     let privileged = input.config.security.privileged;
     let mut rules = vec![rule(privileged, None, None, None, "rwm")];
     if !privileged {
-        rules.extend(DEFAULTS.iter().map(|(kind, major, minor, access)| rule(true, Some(*kind), *major, *minor, access)));
+        rules.extend(
+            DEFAULTS
+                .iter()
+                .map(|(kind, major, minor, access)| rule(true, Some(*kind), *major, *minor, access)),
+        );
         let asked = input.facts.devices.iter();
         rules.extend(asked.map(|(device, access)| {
             rule(true, Some(device.typ()), Some(device.major()), Some(device.minor()), access)

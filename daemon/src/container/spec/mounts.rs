@@ -29,7 +29,12 @@ type Fixed = (&'static str, &'static str, &'static str, &'static [&'static str])
 const FIXED: [Fixed; 5] = [
     ("/proc", "proc", "proc", &["nosuid", "noexec", "nodev"]),
     ("/dev", "tmpfs", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
-    ("/dev/pts", "devpts", "devpts", &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"]),
+    (
+        "/dev/pts",
+        "devpts",
+        "devpts",
+        &["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"],
+    ),
     ("/dev/mqueue", "mqueue", "mqueue", &["nosuid", "noexec", "nodev"]),
     ("/sys", "sysfs", "sysfs", &["nosuid", "noexec", "nodev"]),
 ];
@@ -44,7 +49,8 @@ pub(super) fn mounts(input: &Input<'_>) -> Result<Vec<Mount>, Error> {
         let below_dev = destination.starts_with("/dev/") && taken.contains("/dev");
         !taken.contains(destination) && !below_dev
     };
-    let mut all: Vec<Mount> = fixed(input).filter(|mount| free(&mount.destination().to_string_lossy())).collect();
+    let mut all: Vec<Mount> =
+        fixed(input).filter(|mount| free(&mount.destination().to_string_lossy())).collect();
     let mut bound: Vec<(String, Mount)> = Vec::new();
     for (source, destination) in &input.facts.pod_files {
         if free(destination) {

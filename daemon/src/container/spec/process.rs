@@ -37,7 +37,9 @@ fn args(input: &Input<'_>) -> Result<Vec<String>, Error> {
             let problem = "is empty, and so are the image's entrypoint and command: nothing to run";
             Err(Error::invalid("config.command", problem))
         }
-        Some(_) if args.iter().any(|arg| arg.contains('\0')) => Err(Error::invalid("config.args", "holds a NUL byte")),
+        Some(_) if args.iter().any(|arg| arg.contains('\0')) => {
+            Err(Error::invalid("config.args", "holds a NUL byte"))
+        }
         Some(_) => Ok(args),
     }
 }
@@ -57,7 +59,8 @@ fn env(input: &Input<'_>) -> Result<Vec<String>, Error> {
     set(&mut all, format!("HOSTNAME={}", input.facts.hostname));
     for (key, value) in &input.config.envs {
         if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
-            let problem = format!("{key:?}: a name is not empty and holds no \"=\"; neither part holds a NUL byte");
+            let problem =
+                format!("{key:?}: a name is not empty and holds no \"=\"; neither part holds a NUL byte");
             return Err(Error::invalid("config.envs", problem));
         }
         set(&mut all, format!("{key}={value}"));

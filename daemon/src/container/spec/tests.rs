@@ -3,7 +3,8 @@
 use super::*;
 use crate::container::{Mount, Propagation};
 use crate::sandbox::{
-    Live, NamespaceMode, NamespacePaths, Resources, SandboxConfig, SandboxNetwork, SandboxState, SecurityProfile,
+    Live, NamespaceMode, NamespacePaths, Resources, SandboxConfig, SandboxNetwork, SandboxState,
+    SecurityProfile,
 };
 use berth_core::{SandboxId, Timestamp};
 use oci_spec::runtime::{LinuxDevice, LinuxDeviceType};
@@ -101,7 +102,9 @@ fn command_and_args_follow_the_image_only_where_nothing_is_said() {
 
 #[test]
 fn later_variables_win_in_the_place_of_the_first() {
-    let case = Case::with(|case| case.config.envs = vec![("A".into(), "request=1".into()), ("C".into(), String::new())]);
+    let case = Case::with(|case| {
+        case.config.envs = vec![("A".into(), "request=1".into()), ("C".into(), String::new())]
+    });
     let env = case.build().unwrap().process().clone().unwrap().env().clone().unwrap();
     assert_eq!(env, ["PATH=/bin", "A=request=1", "B=1", "HOSTNAME=web", "C="]);
     let bare = Case::with(|case| case.image.env.clear());
@@ -160,7 +163,8 @@ fn capabilities_are_added_and_dropped_within_the_hosts() {
 fn nothing_is_inheritable_unless_it_is_ambient() {
     let sets = |case: Case| case.build().unwrap().process().clone().unwrap().capabilities().clone().unwrap();
     assert!(sets(Case::new()).inheritable().clone().unwrap().is_empty());
-    let ambient = sets(Case::with(|case| case.config.security.add_ambient_capabilities = strings(&["NET_RAW"])));
+    let ambient =
+        sets(Case::with(|case| case.config.security.add_ambient_capabilities = strings(&["NET_RAW"])));
     assert_eq!(ambient.ambient().clone().unwrap().len(), 1);
     assert_eq!(ambient.inheritable(), ambient.ambient());
 }
@@ -180,12 +184,21 @@ fn bound(destination: &str) -> BoundMount {
 #[test]
 fn the_requests_own_mounts_win_and_parents_come_first() {
     let case = Case::with(|case| {
-        case.facts.mounts = vec![bound("/data/sub//x/"), bound("/data"), bound("/etc/hosts"), bound("/dev/shm")];
+        case.facts.mounts =
+            vec![bound("/data/sub//x/"), bound("/data"), bound("/etc/hosts"), bound("/dev/shm")];
     });
     let found = destinations(&case);
     let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
     let wanted = [
-        "/proc", "/dev", "/dev/pts", "/dev/mqueue", "/sys", "/sys/fs/cgroup", "/data", "/etc/hosts", "/dev/shm",
+        "/proc",
+        "/dev",
+        "/dev/pts",
+        "/dev/mqueue",
+        "/sys",
+        "/sys/fs/cgroup",
+        "/data",
+        "/etc/hosts",
+        "/dev/shm",
         "/data/sub/x",
     ];
     assert_eq!(names, wanted);
@@ -239,7 +252,8 @@ fn sys_and_cgroup_are_writable_only_when_privileged() {
 fn namespace_words(change: impl FnOnce(&mut Case)) -> String {
     let linux = Case::with(change).build().unwrap().linux().clone().unwrap();
     let word = |namespace: &oci_spec::runtime::LinuxNamespace| {
-        let path = namespace.path().as_ref().map_or_else(|| "own".to_owned(), |path| path.display().to_string());
+        let path =
+            namespace.path().as_ref().map_or_else(|| "own".to_owned(), |path| path.display().to_string());
         format!("{}:{path}", namespace.typ())
     };
     linux.namespaces().clone().unwrap().iter().map(word).collect::<Vec<_>>().join(" ")
@@ -247,7 +261,7 @@ fn namespace_words(change: impl FnOnce(&mut Case)) -> String {
 
 #[test]
 fn namespaces_follow_the_modes() {
-    let pod = "mount:own network:/run/netns/berth-1 ipc:/proc/7/fd/1 uts:/proc/7/fd/2";
+    let pod = "mnt:own net:/run/netns/berth-1 ipc:/proc/7/fd/1 uts:/proc/7/fd/2";
     let pid = |mode: NamespaceMode| move |case: &mut Case| case.config.security.namespaces.pid = mode;
     assert_eq!(namespace_words(pid(NamespaceMode::Pod)), format!("{pod} pid:/proc/7/fd/3"));
     assert_eq!(namespace_words(pid(NamespaceMode::Container)), format!("{pod} pid:own"));
@@ -263,7 +277,7 @@ fn namespaces_follow_the_modes() {
             live.namespaces = NamespacePaths::default();
         }
     };
-    assert_eq!(namespace_words(host), "mount:own");
+    assert_eq!(namespace_words(host), "mnt:own");
     let unified = |case: &mut Case| case.facts.unified = true;
     assert!(namespace_words(unified).ends_with("cgroup:own"));
 }
@@ -354,7 +368,8 @@ fn the_user_is_the_requests_or_the_images() {
     assert!(user(|_| {}).unwrap().merge);
     assert_eq!(user(|c| c.security.run_as_user = Some(33)).unwrap().name, "33");
     assert_eq!(user(|c| c.security.run_as_username = "bin".into()).unwrap().name, "bin");
-    let both = |c: &mut ContainerConfig| (c.security.run_as_user, c.security.run_as_group) = (Some(1), Some(2));
+    let both =
+        |c: &mut ContainerConfig| (c.security.run_as_user, c.security.run_as_group) = (Some(1), Some(2));
     assert_eq!(user(both).unwrap().gid, Some(2));
     for id in [-1, i64::from(u32::MAX), 1 << 40] {
         let mut config = ContainerConfig::default();

@@ -35,7 +35,10 @@ pub(crate) fn run_as(config: &ContainerConfig, image: &ImageForContainer) -> Res
     }
     let asked = match (security.run_as_user, security.run_as_username.as_str()) {
         (Some(_), name) if !name.is_empty() => {
-            return Err(Error::invalid(format!("{CONTEXT}.run_as_username"), "may not stand beside run_as_user"));
+            return Err(Error::invalid(
+                format!("{CONTEXT}.run_as_username"),
+                "may not stand beside run_as_user",
+            ));
         }
         (Some(uid), _) => uid.to_string(),
         (None, name) => name.to_owned(),
@@ -45,7 +48,10 @@ pub(crate) fn run_as(config: &ContainerConfig, image: &ImageForContainer) -> Res
         return Err(Error::invalid(format!("{CONTEXT}.run_as_group"), problem));
     }
     if asked.contains([':', '\n', '\0']) {
-        return Err(Error::invalid(format!("{CONTEXT}.run_as_username"), "holds a colon, line end or NUL byte"));
+        return Err(Error::invalid(
+            format!("{CONTEXT}.run_as_username"),
+            "holds a colon, line end or NUL byte",
+        ));
     }
     let name = if asked.is_empty() { image.user.clone() } else { asked };
     let (gid, supplemental) = (security.run_as_group, security.supplemental_groups.clone());

@@ -62,7 +62,9 @@ pub fn item(record: &ContainerRecord) -> cri::Container {
 fn ending(state: &ContainerState) -> (Timestamp, Timestamp, i32, String, String) {
     let none = Timestamp::NEVER;
     match state {
-        ContainerState::Creating | ContainerState::Created { .. } => (none, none, 0, String::new(), String::new()),
+        ContainerState::Creating | ContainerState::Created { .. } => {
+            (none, none, 0, String::new(), String::new())
+        }
         ContainerState::Running { started_at, .. } => (*started_at, none, 0, String::new(), String::new()),
         ContainerState::Exited(exited) => {
             let reason = exited.reason.as_str().to_owned();
@@ -99,7 +101,10 @@ pub fn status(record: &ContainerRecord) -> cri::ContainerStatus {
         annotations: words(&record.config.annotations),
         mounts: record.config.mounts.iter().map(mount).collect(),
         log_path: record.log.as_deref().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
-        resources: Some(cri::ContainerResources { linux: Some(resources(&record.config.resources)), windows: None }),
+        resources: Some(cri::ContainerResources {
+            linux: Some(resources(&record.config.resources)),
+            windows: None,
+        }),
         image_id: record.image_id.clone(),
         user,
         stop_signal: signal::to_wire(record.stop_signal) as i32,
@@ -184,7 +189,9 @@ pub fn stats(found: &ContainerStats) -> cri::ContainerStats {
         memory: usage.map(memory),
         writable_layer: found.writable.as_ref().map(|layer| cri::FilesystemUsage {
             timestamp: layer.at.nanos(),
-            fs_id: Some(cri::FilesystemIdentifier { mountpoint: layer.directory.to_string_lossy().into_owned() }),
+            fs_id: Some(cri::FilesystemIdentifier {
+                mountpoint: layer.directory.to_string_lossy().into_owned(),
+            }),
             used_bytes: number(Some(layer.bytes)),
             inodes_used: number(Some(layer.inodes)),
         }),

@@ -2,8 +2,8 @@
 
 use super::container;
 use crate::sandbox::{
-    DnsConfig, HugepageLimit, IdMapping, NamespaceMode, Namespaces, PortMapping, Protocol, Resources, SandboxConfig,
-    SandboxRecord, SandboxSecurity, SandboxState, SecurityProfile, UserNamespace,
+    DnsConfig, HugepageLimit, IdMapping, NamespaceMode, Namespaces, PortMapping, Protocol, Resources,
+    SandboxConfig, SandboxRecord, SandboxSecurity, SandboxState, SecurityProfile, UserNamespace,
 };
 use crate::service::sandbox::{Filter, SandboxStatus};
 use crate::stats::{Interface, PodStats};
@@ -56,18 +56,28 @@ fn security_of(security: cri::LinuxSandboxSecurityContext) -> Result<SandboxSecu
 
 fn port(port: &cri::PortMapping) -> Result<PortMapping> {
     let number = |value: i32, field: &str| {
-        u16::try_from(value)
-            .map_err(|_| Error::invalid(format!("config.port_mappings.{field}: {value} is no port (0 to 65535)")))
+        u16::try_from(value).map_err(|_| {
+            Error::invalid(format!("config.port_mappings.{field}: {value} is no port (0 to 65535)"))
+        })
     };
     let protocol = match cri::Protocol::try_from(port.protocol) {
         Ok(cri::Protocol::Tcp) => Protocol::Tcp,
         Ok(cri::Protocol::Udp) => Protocol::Udp,
         Ok(cri::Protocol::Sctp) => Protocol::Sctp,
-        Err(_) => return Err(Error::invalid(format!("config.port_mappings.protocol: {} is unknown", port.protocol))),
+        Err(_) => {
+            return Err(Error::invalid(format!(
+                "config.port_mappings.protocol: {} is unknown",
+                port.protocol
+            )));
+        }
     };
-    let (container_port, host_port) = (number(port.container_port, "container_port")?, number(port.host_port, "host_port")?);
+    let (container_port, host_port) =
+        (number(port.container_port, "container_port")?, number(port.host_port, "host_port")?);
     if !port.host_ip.is_empty() && port.host_ip.parse::<std::net::IpAddr>().is_err() {
-        return Err(Error::invalid(format!("config.port_mappings.host_ip: {:?} is no address", port.host_ip)));
+        return Err(Error::invalid(format!(
+            "config.port_mappings.host_ip: {:?} is no address",
+            port.host_ip
+        )));
     }
     Ok(PortMapping { protocol, container_port, host_port, host_ip: port.host_ip.clone() })
 }
@@ -121,7 +131,8 @@ pub(super) fn profile(profile: cri::SecurityProfile) -> Result<SecurityProfile> 
 /// Limits.
 #[must_use]
 pub fn resources(limits: &cri::LinuxContainerResources) -> Resources {
-    let page = |page: &cri::HugepageLimit| HugepageLimit { page_size: page.page_size.clone(), limit: page.limit };
+    let page =
+        |page: &cri::HugepageLimit| HugepageLimit { page_size: page.page_size.clone(), limit: page.limit };
     Resources {
         cpu_period: limits.cpu_period,
         cpu_quota: limits.cpu_quota,

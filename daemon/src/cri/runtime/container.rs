@@ -8,33 +8,51 @@ use berth_core::{Error, Result};
 use berth_proto::cri::*;
 use std::time::Duration;
 
-pub(super) async fn create_container(app: &App, request: CreateContainerRequest) -> Result<CreateContainerResponse> {
+pub(super) async fn create_container(
+    app: &App,
+    request: CreateContainerRequest,
+) -> Result<CreateContainerResponse> {
     let config = words::config(required(request.config, "config")?)?;
     let id = container::create(&app.pods, &request.pod_sandbox_id, config).await?;
     Ok(CreateContainerResponse { container_id: id.to_string() })
 }
 
-pub(super) async fn start_container(app: &App, request: StartContainerRequest) -> Result<StartContainerResponse> {
+pub(super) async fn start_container(
+    app: &App,
+    request: StartContainerRequest,
+) -> Result<StartContainerResponse> {
     container::start(&app.pods, &request.container_id).await?;
     Ok(StartContainerResponse {})
 }
 
-pub(super) async fn stop_container(app: &App, request: StopContainerRequest) -> Result<StopContainerResponse> {
+pub(super) async fn stop_container(
+    app: &App,
+    request: StopContainerRequest,
+) -> Result<StopContainerResponse> {
     container::stop(&app.pods, &request.container_id, seconds(request.timeout, "timeout")?).await?;
     Ok(StopContainerResponse {})
 }
 
-pub(super) async fn remove_container(app: &App, request: RemoveContainerRequest) -> Result<RemoveContainerResponse> {
+pub(super) async fn remove_container(
+    app: &App,
+    request: RemoveContainerRequest,
+) -> Result<RemoveContainerResponse> {
     container::remove(&app.pods, &request.container_id).await?;
     Ok(RemoveContainerResponse {})
 }
 
-pub(super) async fn list_containers(app: &App, request: ListContainersRequest) -> Result<ListContainersResponse> {
+pub(super) async fn list_containers(
+    app: &App,
+    request: ListContainersRequest,
+) -> Result<ListContainersResponse> {
     let found = container::list(&app.pods, &words::filter(request.filter));
     Ok(ListContainersResponse { containers: found.iter().map(|record| words::item(record)).collect() })
 }
 
-pub(super) async fn container_status(app: &App, request: ContainerStatusRequest) -> Result<ContainerStatusResponse> {
+pub(super) async fn container_status(
+    app: &App,
+    request: ContainerStatusRequest,
+) -> Result<ContainerStatusResponse> {
     let found = container::status(&app.pods, &request.container_id)?;
     let info = if request.verbose { words::info(&found) } else { Default::default() };
     Ok(ContainerStatusResponse { status: Some(words::status(&found)), info })
@@ -63,7 +81,10 @@ pub(super) async fn update_container_resources(
     Ok(UpdateContainerResourcesResponse {})
 }
 
-pub(super) async fn container_stats(app: &App, request: ContainerStatsRequest) -> Result<ContainerStatsResponse> {
+pub(super) async fn container_stats(
+    app: &App,
+    request: ContainerStatsRequest,
+) -> Result<ContainerStatsResponse> {
     let found = container::stats(&app.pods, &request.container_id).await?;
     Ok(ContainerStatsResponse { stats: Some(words::stats(&found)) })
 }
@@ -78,6 +99,7 @@ pub(super) async fn list_container_stats(
 
 /// Seconds as CRI gives them; negative ones are nobody's.
 fn seconds(value: i64, field: &str) -> Result<Duration> {
-    let seconds = u64::try_from(value).map_err(|_| Error::invalid(format!("{field}: {value} is negative")))?;
+    let seconds =
+        u64::try_from(value).map_err(|_| Error::invalid(format!("{field}: {value} is negative")))?;
     Ok(Duration::from_secs(seconds))
 }

@@ -7,13 +7,19 @@ use crate::service::sandbox;
 use berth_core::Result;
 use berth_proto::cri::*;
 
-pub(super) async fn run_pod_sandbox(app: &App, request: RunPodSandboxRequest) -> Result<RunPodSandboxResponse> {
+pub(super) async fn run_pod_sandbox(
+    app: &App,
+    request: RunPodSandboxRequest,
+) -> Result<RunPodSandboxResponse> {
     let config = words::config(required(request.config, "config")?)?;
     let id = sandbox::run(&app.pods, config, &request.runtime_handler).await?;
     Ok(RunPodSandboxResponse { pod_sandbox_id: id.to_string() })
 }
 
-pub(super) async fn stop_pod_sandbox(app: &App, request: StopPodSandboxRequest) -> Result<StopPodSandboxResponse> {
+pub(super) async fn stop_pod_sandbox(
+    app: &App,
+    request: StopPodSandboxRequest,
+) -> Result<StopPodSandboxResponse> {
     sandbox::stop(&app.pods, &request.pod_sandbox_id).await?;
     Ok(StopPodSandboxResponse {})
 }
@@ -34,7 +40,10 @@ pub(super) async fn pod_sandbox_status(
     Ok(words::status(&found, request.verbose))
 }
 
-pub(super) async fn list_pod_sandbox(app: &App, request: ListPodSandboxRequest) -> Result<ListPodSandboxResponse> {
+pub(super) async fn list_pod_sandbox(
+    app: &App,
+    request: ListPodSandboxRequest,
+) -> Result<ListPodSandboxResponse> {
     let found = sandbox::list(&app.pods, &words::filter(request.filter));
     Ok(ListPodSandboxResponse { items: found.iter().map(|record| words::item(record)).collect() })
 }

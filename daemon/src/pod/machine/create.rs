@@ -13,11 +13,14 @@ impl Machine {
             config.name == draft.config.name && config.attempt == draft.config.attempt
         });
         match same_name {
-            Some((_, Slot::Creating { config, waiters, cancelled: false, .. })) if *config == draft.config => {
+            Some((_, Slot::Creating { config, waiters, cancelled: false, .. }))
+                if *config == draft.config =>
+            {
                 waiters.push(waiter);
             }
             Some((id, Slot::Known { record, op: Op::Idle }))
-                if matches!(record.state, ContainerState::Created { .. }) && record.config == *draft.config =>
+                if matches!(record.state, ContainerState::Created { .. })
+                    && record.config == *draft.config =>
             {
                 let id = *id;
                 self.answer(waiter, Ok(Reply::Container(id)));
@@ -32,7 +35,9 @@ impl Machine {
 
     fn begin_create(&mut self, draft: Draft, waiter: Waiter) {
         let sandbox = match self.sandbox() {
-            Some(record) if record.is_ready() && self.ending.is_none() && self.lost.is_none() => Arc::clone(record),
+            Some(record) if record.is_ready() && self.ending.is_none() && self.lost.is_none() => {
+                Arc::clone(record)
+            }
             _ => return self.answer(waiter, Err(self.not_ready("CreateContainer"))),
         };
         let (config, since) = (Arc::clone(&draft.config), draft.created_at);
@@ -68,7 +73,9 @@ impl Machine {
     }
 
     pub(super) fn created(&mut self, id: ContainerId, result: Result<Box<ContainerRecord>, Error>) {
-        let Some(Slot::Creating { waiters, ending, cancelled, early, .. }) = self.slots.remove(&id) else { return };
+        let Some(Slot::Creating { waiters, ending, cancelled, early, .. }) = self.slots.remove(&id) else {
+            return;
+        };
         match result {
             Err(error) => {
                 let error = if cancelled { Error::Cancelled("CreateContainer") } else { error };
@@ -89,7 +96,12 @@ impl Machine {
         }
     }
 
-    fn created_well(&mut self, id: ContainerId, waiters: Vec<Waiter>, early: Option<(super::Exit, super::Ack)>) {
+    fn created_well(
+        &mut self,
+        id: ContainerId,
+        waiters: Vec<Waiter>,
+        early: Option<(super::Exit, super::Ack)>,
+    ) {
         match early {
             None => self.answer_all(waiters, &Ok(Reply::Container(id))),
             Some((exit, ack)) => {
@@ -105,6 +117,8 @@ fn in_the_way(id: ContainerId, slot: &Slot) -> Error {
     let what = format!("container {} (attempt {})", config.name, config.attempt);
     match slot {
         Slot::Creating { since, .. } => Error::exists(what, id.as_str(), "being created", *since),
-        Slot::Known { record, .. } => Error::exists(what, id.as_str(), record.state_word(), record.created_at),
+        Slot::Known { record, .. } => {
+            Error::exists(what, id.as_str(), record.state_word(), record.created_at)
+        }
     }
 }

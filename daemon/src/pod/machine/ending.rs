@@ -40,7 +40,9 @@ impl Machine {
                 creating.ending.push(waiter);
                 self.push(Effect::CancelRun);
             }
-            (Sandbox::Known(_), Some(ending)) if matches!(ending.stage, Stage::Containers | Stage::Teardown) => {
+            (Sandbox::Known(_), Some(ending))
+                if matches!(ending.stage, Stage::Containers | Stage::Teardown) =>
+            {
                 ending.stop.push(waiter);
             }
             (Sandbox::Known(_), Some(_)) => self.answer(waiter, Ok(Reply::Done)),

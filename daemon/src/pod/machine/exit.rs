@@ -8,7 +8,10 @@ impl Machine {
     pub(super) fn exited(&mut self, id: ContainerId, exit: Exit, ack: Ack) {
         match self.slots.get_mut(&id) {
             None => self.push(Effect::Ack(ack)),
-            Some(Slot::Creating { early, .. } | Slot::Known { op: Op::Starting(super::slot::Starting { early, .. }), .. }) => {
+            Some(
+                Slot::Creating { early, .. }
+                | Slot::Known { op: Op::Starting(super::slot::Starting { early, .. }), .. },
+            ) => {
                 let before = early.replace((exit, ack));
                 before.into_iter().for_each(|(_, ack)| self.push(Effect::Ack(ack)));
             }

@@ -1,6 +1,6 @@
 //! A dead or deaf shim is a lost pod: nothing can adopt its containers, so they are killed and told so.
 
-use super::{Effect, Exit, Machine, Op, Sandbox, Slot, Write, Saved};
+use super::{Effect, Exit, Machine, Op, Sandbox, Saved, Slot, Write};
 use crate::container::{ContainerState, Reason};
 use crate::sandbox::SandboxState;
 use berth_core::ContainerId;

@@ -20,8 +20,11 @@ impl Machine {
             Sandbox::Known(record) => {
                 let same = record.is_ready() && record.config == config && self.ending.is_none();
                 let (state, since) = (record.state_word(), record.created_at);
-                let answer =
-                    if same { Ok(Reply::Sandbox(self.id)) } else { Err(self.in_the_way(&config, state, since)) };
+                let answer = if same {
+                    Ok(Reply::Sandbox(self.id))
+                } else {
+                    Err(self.in_the_way(&config, state, since))
+                };
                 self.answer(waiter, answer);
             }
         }
@@ -31,7 +34,7 @@ impl Machine {
         let since = self.now.wall;
         self.push(Effect::Run(Box::new(config.clone()), since));
         let (waiters, ending) = (vec![waiter], Vec::new());
-        self.sandbox = Sandbox::Creating(Creating { config, since, waiters, ending });
+        self.sandbox = Sandbox::Creating(Box::new(Creating { config, since, waiters, ending }));
     }
 
     fn in_the_way(&self, config: &SandboxConfig, state: &'static str, since: berth_core::Timestamp) -> Error {
@@ -54,7 +57,7 @@ impl Machine {
         }
     }
 
-    fn ran_well(&mut self, creating: Creating, id: berth_core::SandboxId) {
+    fn ran_well(&mut self, creating: Box<Creating>, id: berth_core::SandboxId) {
         if creating.ending.is_empty() {
             self.answer_all(creating.waiters, &Ok(Reply::Sandbox(id)));
             return;

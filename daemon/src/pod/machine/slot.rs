@@ -111,7 +111,9 @@ impl Slot {
     pub(crate) fn is_settled(&self) -> bool {
         match self {
             Self::Creating { .. } => false,
-            Self::Known { record, op } => matches!(op, Op::Idle) && matches!(record.state, ContainerState::Exited(_)),
+            Self::Known { record, op } => {
+                matches!(op, Op::Idle) && matches!(record.state, ContainerState::Exited(_))
+            }
         }
     }
 }

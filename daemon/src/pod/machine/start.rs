@@ -1,7 +1,7 @@
 //! StartContainer.
 
-use super::{Effect, Machine, Op, Reply, Saved, Slot, StartFailure, Waiter};
 use super::slot::Starting;
+use super::{Effect, Machine, Op, Reply, Saved, Slot, StartFailure, Waiter};
 use crate::container::{ContainerRecord, ContainerState, Exited, Reason};
 use crate::pod::Error;
 use berth_core::{ContainerId, Timestamp};
@@ -23,7 +23,9 @@ impl Machine {
                 *op = Op::Starting(Starting { waiters: vec![waiter], ..Starting::default() });
                 self.push(Effect::Start(id));
             }
-            Some(Slot::Known { record, op: Op::Idle }) if matches!(record.state, ContainerState::Created { .. }) => {
+            Some(Slot::Known { record, op: Op::Idle })
+                if matches!(record.state, ContainerState::Created { .. }) =>
+            {
                 let refusal = self.not_ready("StartContainer");
                 self.answer(waiter, Err(refusal));
             }

@@ -1,7 +1,7 @@
 //! Named cases, and random orders of inputs against what must always hold.
 
 use super::*;
-use crate::container::{ContainerState, Reason};
+use crate::container::{ContainerConfig, ContainerState, Reason};
 use crate::sandbox::{Live, NamespacePaths, SandboxState};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ impl World {
         let done = if well { Ok(()) } else { Err(bad.clone()) };
         let input = match effect {
             Effect::Run(config, _) => Input::Ran(done.map(|()| Box::new(ready(*config)))),
-            Effect::Teardown(record) => Input::TornDown(record.network.clone(), done),
+            Effect::Teardown(record) => Input::TornDown(Box::new(record.network.clone()), done),
             Effect::Unmake(_) => Input::Unmade(done),
             Effect::Create(draft, _) => Input::Created(draft.id, done.map(|()| Box::new(made(&draft)))),
             Effect::Start(id) => {
@@ -147,7 +147,11 @@ impl World {
 
     fn exit_of(&mut self, id: ContainerId) -> Input {
         self.next += 1;
-        Input::Exited(id, Exit { code: 143, at: Timestamp(3000), oom: false, cause: String::new() }, self.next)
+        Input::Exited(
+            id,
+            Exit { code: 143, at: Timestamp(3000), oom: false, cause: String::new() },
+            self.next,
+        )
     }
 
     fn exit(&mut self, id: ContainerId) -> Ack {
@@ -247,7 +251,8 @@ fn two_stops_share_one_end_and_the_shorter_deadline_wins() {
     assert_eq!(signals(&world), [(15, false)]);
     let fast = world.ask(Request::Stop(id(1), Duration::from_secs(1)));
     assert_eq!(signals(&world), [(15, false)], "nobody is asked twice");
-    let timer = |effect: &Effect| matches!(effect, Effect::Timer(_, _, wait) if *wait == Duration::from_secs(1));
+    let timer =
+        |effect: &Effect| matches!(effect, Effect::Timer(_, _, wait) if *wait == Duration::from_secs(1));
     let at = world.pending.iter().position(timer).unwrap();
     world.finish(at, true);
     assert_eq!(signals(&world), [(15, false), (9, true)]);
@@ -379,31 +384,40 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn take(world: &mut World, step: &Step) {
-    if world.machine.is_gone() && !world.asked.is_empty() && !matches!(step, Step::Run(_)) {
+    if world.machine.is_gone() && !matches!(step, Step::Run(_)) {
         return;
     }
+    if let Some(request) = request(world, step) {
+        world.ask(request);
+    }
     match *step {
-        Step::Run(same) => {
-            world.ask(Request::Run(Box::new(sandbox_config(if same { "h" } else { "x" }))));
+        Step::Exit(n) => {
+            if let Some(id) = any_container(world, n) {
+                world.exit(id);
+            }
         }
-        Step::StopSandbox => drop(world.ask(Request::StopSandbox)),
-        Step::RemoveSandbox => drop(world.ask(Request::RemoveSandbox)),
-        Step::Create(n, same) => {
-            let fresh = usize::try_from(world.next).unwrap() * 16 + n;
-            drop(world.ask(Request::Create(draft(fresh, ["a", "b", "c", "d"][n], if same { "1" } else { "2" }))));
-        }
-        Step::Start(n) => drop(any_container(world, n).map(|id| world.ask(Request::Start(id)))),
-        Step::Stop(n, grace) => {
-            drop(any_container(world, n).map(|id| world.ask(Request::Stop(id, Duration::from_secs(grace)))));
-        }
-        Step::Remove(n) => drop(any_container(world, n).map(|id| world.ask(Request::Remove(id)))),
-        Step::Update(n) => {
-            drop(any_container(world, n).map(|id| world.ask(Request::Update(id, Box::default()))));
-        }
-        Step::Exit(n) => drop(any_container(world, n).map(|id| world.exit(id))),
         Step::Lost => world.feed(Input::ShimLost("lost".into())),
         Step::Finish(at, well) => world.finish(at, well),
+        _ => {}
     }
+}
+
+fn request(world: &World, step: &Step) -> Option<Request> {
+    let some = |n| any_container(world, n);
+    Some(match *step {
+        Step::Run(same) => Request::Run(Box::new(sandbox_config(if same { "h" } else { "x" }))),
+        Step::StopSandbox => Request::StopSandbox,
+        Step::RemoveSandbox => Request::RemoveSandbox,
+        Step::Create(n, same) => {
+            let fresh = usize::try_from(world.next).unwrap() * 16 + n;
+            Request::Create(draft(fresh, ["a", "b", "c", "d"][n], if same { "1" } else { "2" }))
+        }
+        Step::Start(n) => Request::Start(some(n)?),
+        Step::Stop(n, grace) => Request::Stop(some(n)?, Duration::from_secs(grace)),
+        Step::Remove(n) => Request::Remove(some(n)?),
+        Step::Update(n) => Request::Update(some(n)?, Box::default()),
+        Step::Exit(_) | Step::Lost | Step::Finish(..) => return None,
+    })
 }
 
 fn any_container(world: &World, n: usize) -> Option<ContainerId> {

@@ -12,7 +12,10 @@ impl Machine {
         match self.slots.get(&id) {
             None => self.answer(waiter, Err(Error::NoContainer(id.to_string()))),
             Some(Slot::Known { record, op: Op::Idle | Op::Starting(_) })
-                if matches!(record.state, ContainerState::Created { .. } | ContainerState::Running { .. }) =>
+                if matches!(
+                    record.state,
+                    ContainerState::Created { .. } | ContainerState::Running { .. }
+                ) =>
             {
                 let record = Arc::clone(record);
                 self.push(Effect::Update(record, Box::new(resources), waiter));
@@ -20,13 +23,20 @@ impl Machine {
             Some(slot) => {
                 let state = slot.record().map_or("being created", |record| record.state_word());
                 let object = format!("container {id}");
-                let refusal = Error::State { act: "UpdateContainerResources", object, state: state.to_owned() };
+                let refusal =
+                    Error::State { act: "UpdateContainerResources", object, state: state.to_owned() };
                 self.answer(waiter, Err(refusal));
             }
         }
     }
 
-    pub(super) fn updated(&mut self, id: ContainerId, resources: Resources, result: Result<(), Error>, waiter: Waiter) {
+    pub(super) fn updated(
+        &mut self,
+        id: ContainerId,
+        resources: Resources,
+        result: Result<(), Error>,
+        waiter: Waiter,
+    ) {
         match result {
             Ok(()) => {
                 self.change(id, |record| record.config.resources = resources);

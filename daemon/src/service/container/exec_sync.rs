@@ -20,7 +20,12 @@ pub struct ExecOutput {
 ///
 /// # Errors
 /// No such container, not running, the program could not be started, or the time was not enough.
-pub async fn exec_sync(pods: &Pods, id: &str, argv: Vec<String>, timeout: Duration) -> Result<ExecOutput, Error> {
+pub async fn exec_sync(
+    pods: &Pods,
+    id: &str,
+    argv: Vec<String>,
+    timeout: Duration,
+) -> Result<ExecOutput, Error> {
     if argv.first().is_none_or(String::is_empty) {
         return Err(Error::invalid("cmd", "must name a program"));
     }

@@ -2,7 +2,9 @@
 
 use super::super::sandbox::{mappings, namespaces, profile, resources};
 use super::signal;
-use crate::container::{ContainerConfig, ContainerSecurity, Device, GroupsPolicy, ImageSpec, Mount, Propagation};
+use crate::container::{
+    ContainerConfig, ContainerSecurity, Device, GroupsPolicy, ImageSpec, Mount, Propagation,
+};
 use crate::service::container::{Filter, State};
 use berth_core::{Error, Result};
 use berth_proto::cri;
@@ -52,7 +54,9 @@ fn env(pair: cri::KeyValue) -> Result<(String, String)> {
     let cri::KeyValue { key, value } = pair;
     match String::from_utf8(value) {
         Ok(value) => Ok((key, value)),
-        Err(_) => Err(Error::invalid(format!("config.envs: the value of {key:?} is not UTF-8, which a bundle cannot hold"))),
+        Err(_) => Err(Error::invalid(format!(
+            "config.envs: the value of {key:?} is not UTF-8, which a bundle cannot hold"
+        ))),
     }
 }
 
@@ -69,7 +73,12 @@ fn mount(mount: cri::Mount) -> Result<Mount> {
         Ok(cri::MountPropagation::PropagationPrivate) => Propagation::Private,
         Ok(cri::MountPropagation::PropagationHostToContainer) => Propagation::HostToContainer,
         Ok(cri::MountPropagation::PropagationBidirectional) => Propagation::Bidirectional,
-        Err(_) => return Err(Error::invalid(format!("config.mounts.propagation: {} is unknown", mount.propagation))),
+        Err(_) => {
+            return Err(Error::invalid(format!(
+                "config.mounts.propagation: {} is unknown",
+                mount.propagation
+            )));
+        }
     };
     let spec = mount.image.filter(|spec| !spec.image.is_empty());
     Ok(Mount {
@@ -92,7 +101,11 @@ fn security(context: cri::LinuxContainerSecurityContext) -> Result<ContainerSecu
     let groups_policy = match cri::SupplementalGroupsPolicy::try_from(context.supplemental_groups_policy) {
         Ok(cri::SupplementalGroupsPolicy::Merge) => GroupsPolicy::Merge,
         Ok(cri::SupplementalGroupsPolicy::Strict) => GroupsPolicy::Strict,
-        Err(_) => return Err(Error::invalid("config.linux.security_context.supplemental_groups_policy: is unknown")),
+        Err(_) => {
+            return Err(Error::invalid(
+                "config.linux.security_context.supplemental_groups_policy: is unknown",
+            ));
+        }
     };
     Ok(ContainerSecurity {
         add_capabilities: capabilities.add_capabilities,

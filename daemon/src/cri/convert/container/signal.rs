@@ -5,9 +5,9 @@ use berth_proto::cri::Signal;
 
 /// The kernel's number of each of CRI's signals, from its 1 on.
 const NUMBERS: [u32; 65] = [
-    6, 14, 7, 17, 17, 18, 8, 1, 4, 2, 29, 6, 9, 13, 29, 27, 30, 3, 11, 16, 19, 31, 15, 5, 20, 21, 22, 23,
-    10, 12, 26, 28, 24, 25, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53,
-    54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64,
+    6, 14, 7, 17, 17, 18, 8, 1, 4, 2, 29, 6, 9, 13, 29, 27, 30, 3, 11, 16, 19, 31, 15, 5, 20, 21, 22, 23, 10,
+    12, 26, 28, 24, 25, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54,
+    55, 56, 57, 58, 59, 60, 61, 62, 63, 64,
 ];
 
 /// The kernel's number; none for the runtime's default.
@@ -25,7 +25,9 @@ pub(super) fn from_wire(signal: i32) -> Result<Option<u32>> {
 /// CRI's number. Of two names for one signal, the first.
 pub(super) fn to_wire(number: u32) -> Signal {
     let index = NUMBERS.iter().position(|known| *known == number);
-    let signal = index.and_then(|index| i32::try_from(index + 1).ok()).and_then(|number| Signal::try_from(number).ok());
+    let signal = index
+        .and_then(|index| i32::try_from(index + 1).ok())
+        .and_then(|number| Signal::try_from(number).ok());
     signal.unwrap_or(Signal::RuntimeDefault)
 }
 
