@@ -23,6 +23,12 @@ pub(crate) enum CallError {
         /// What the call needs.
         needs: &'static str,
     },
+    /// Shutdown was called.
+    #[error("the shim is ending: it takes no new container")]
+    Ending,
+    /// A container is being built and does not come to an end.
+    #[error("a container is still being built: its set-up hangs in the kernel; try again")]
+    Building,
     /// A field of the request.
     #[error("{field}: {reason}")]
     Request {
@@ -60,12 +66,12 @@ impl CallError {
         match self {
             CallError::Unknown(_) => Code::NotFound,
             CallError::Exists(_) => Code::AlreadyExists,
-            CallError::State { .. } => Code::FailedPrecondition,
+            CallError::State { .. } | CallError::Ending => Code::FailedPrecondition,
             CallError::Request { .. } => Code::InvalidArgument,
             CallError::Runtime(berth_runtime::Error::Config { .. }) => Code::InvalidArgument,
             CallError::Runtime(berth_runtime::Error::State { .. }) => Code::FailedPrecondition,
             CallError::Runtime(_) | CallError::Step { .. } | CallError::Panicked(_) => Code::Internal,
-            CallError::Hangs(_) => Code::DeadlineExceeded,
+            CallError::Hangs(_) | CallError::Building => Code::DeadlineExceeded,
         }
     }
 }

@@ -20,6 +20,9 @@ use tokio::sync::watch;
 /// The journal's name in the state directory.
 pub(crate) const FILE_NAME: &str = "journal";
 
+/// Stands for the newest event when no more will come.
+const CLOSED: u64 = u64::MAX;
+
 /// One event: a line of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Entry {
@@ -86,14 +89,25 @@ impl Journal {
     pub(crate) async fn beyond(&self, acked: u64, wait: Duration) -> Vec<Entry> {
         self.acknowledge(acked);
         let mut newest = self.newest.subscribe();
-        let news = newest.wait_for(|newest| *newest > acked);
+        // What was acknowledged by an earlier caller is no news, whatever this one says.
+        let news = async {
+            while !self.has_beyond(acked) && *newest.borrow_and_update() != CLOSED {
+                if newest.changed().await.is_err() {
+                    return;
+                }
+            }
+        };
         let _timed_out = tokio::time::timeout(wait, news).await;
         self.lock().entries.iter().filter(|entry| entry.seq > acked).cloned().collect()
     }
 
     /// Makes every waiter answer now: the shim is ending.
     pub(crate) fn close(&self) {
-        self.newest.send_replace(u64::MAX);
+        self.newest.send_replace(CLOSED);
+    }
+
+    fn has_beyond(&self, acked: u64) -> bool {
+        self.lock().entries.iter().any(|entry| entry.seq > acked)
     }
 
     fn acknowledge(&self, acked: u64) {
@@ -166,6 +180,13 @@ mod tests {
         assert!(!waiter.is_finished());
         journal.record("a", Timestamp(2), Fact::Oom(2));
         assert_eq!(waiter.await.unwrap()[0].seq, 2);
+        journal.acknowledge(2);
+        let begun = std::time::Instant::now();
+        assert!(journal.beyond(0, Duration::from_millis(50)).await.is_empty());
+        assert!(
+            begun.elapsed() >= Duration::from_millis(50),
+            "a caller that forgot the number does not spin"
+        );
         let ending = tokio::spawn({
             let journal = journal.clone();
             async move { journal.beyond(9, Duration::from_secs(60)).await }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_cgroup::Hierarchies;
@@ -28,6 +29,8 @@ pub(crate) struct Pod {
     pub(crate) sandbox: tokio::sync::Mutex<Option<Sandbox>>,
     /// Turns true when a daemon has spoken to us at all.
     pub(crate) claimed: watch::Sender<bool>,
+    /// True when no new container is taken any more.
+    pub(crate) closing: AtomicBool,
     /// Turns true when the shim is to end.
     pub(crate) ending: watch::Sender<bool>,
     containers: Mutex<BTreeMap<String, Slot>>,
@@ -60,6 +63,7 @@ impl Pod {
             buffers: Pool::default(),
             sandbox: tokio::sync::Mutex::new(None),
             claimed: watch::Sender::new(false),
+            closing: AtomicBool::new(false),
             ending: watch::Sender::new(false),
             containers: Mutex::default(),
         }
@@ -68,8 +72,8 @@ impl Pod {
     /// Takes an id for a new container.
     pub(crate) fn claim(self: &Arc<Self>, id: &str) -> Result<Claim, CallError> {
         let mut slots = self.slots();
-        if *self.ending.borrow() {
-            return Err(CallError::request("id", "the shim is ending"));
+        if self.closing.load(Ordering::Relaxed) {
+            return Err(CallError::Ending);
         }
         if slots.contains_key(id) {
             return Err(CallError::Exists(id.to_owned()));
@@ -97,6 +101,11 @@ impl Pod {
             Slot::Creating => None,
         };
         self.slots().values().filter_map(ready).collect()
+    }
+
+    /// Whether a container is being built.
+    pub(crate) fn is_creating(&self) -> bool {
+        self.slots().values().any(|slot| matches!(slot, Slot::Creating))
     }
 
     /// Whether no id is taken.

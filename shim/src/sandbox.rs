@@ -64,9 +64,9 @@ impl Sandbox {
     }
 
     /// Ends the holder; the namespaces go with their descriptors.
-    pub(crate) fn end(self) {
+    pub(crate) async fn end(self) {
         if let Some(holder) = self.holder {
-            holder.end();
+            holder.end().await;
         }
     }
 }

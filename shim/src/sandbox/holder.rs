@@ -4,25 +4,35 @@ use std::ffi::CString;
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use berth_sys::namespace::Namespaces;
 use berth_sys::pidfd;
 use berth_sys::spawn::{Child, Plan, spawn};
 use rustix::process::{Signal, WaitId, WaitIdOptions, set_parent_process_death_signal, waitid};
 
+use tokio::task::JoinHandle;
+
 use crate::error::{CallError, Step};
 use crate::pod::Pod;
+
+/// Everything in the namespace dies before the holder can be reaped.
+const DEATH_MAX: Duration = Duration::from_secs(5);
 
 /// The holder, seen from the shim.
 #[derive(Debug)]
 pub(super) struct Holder {
-    child: Child,
+    pid: i32,
+    pidfd: Arc<OwnedFd>,
     namespace: OwnedFd,
+    reaped: JoinHandle<()>,
 }
 
 impl Holder {
     /// Starts it. Must be called on the main thread: it dies with the thread that made it.
-    pub(super) fn start(pod: &Pod) -> Result<Holder, CallError> {
+    pub(super) fn start(pod: &Arc<Pod>) -> Result<Holder, CallError> {
         let null =
             File::options().read(true).write(true).open("/dev/null").step(|| "open /dev/null".to_owned())?;
         let argv = [CString::from(c"berth-shim"), CString::from(c"holder")];
@@ -35,12 +45,15 @@ impl Holder {
             cgroup: None,
         };
         let busy = pod.reaper.busy();
-        let child = spawn(&plan).step(|| "start the holder of the pid namespace".to_owned())?;
-        pod.reaper.adopt(child.pid);
+        let Child { pid, pidfd } =
+            spawn(&plan).step(|| "start the holder of the pid namespace".to_owned())?;
+        pod.reaper.adopt(pid);
         drop(busy);
-        let path = format!("/proc/{}/ns/pid", child.pid);
+        let pidfd = Arc::new(pidfd);
+        let reaped = tokio::spawn(watch(pod.clone(), pid, pidfd.clone()));
+        let path = format!("/proc/{pid}/ns/pid");
         let namespace = File::open(&path).step(|| format!("open {path}"))?.into();
-        Ok(Holder { child, namespace })
+        Ok(Holder { pid, pidfd, namespace, reaped })
     }
 
     /// The pid namespace.
@@ -50,13 +63,21 @@ impl Holder {
 
     /// Its process.
     pub(super) fn pid(&self) -> u32 {
-        self.child.pid.unsigned_abs()
+        self.pid.unsigned_abs()
     }
 
     /// Kills it, and with it all that is left in the namespace.
-    pub(super) fn end(self) {
-        let _gone = pidfd::send_signal(&self.child.pidfd, Signal::KILL.as_raw());
-        let _reaped = pidfd::wait(&self.child.pidfd);
+    pub(super) async fn end(self) {
+        let _gone = pidfd::send_signal(&*self.pidfd, Signal::KILL.as_raw());
+        let _late = tokio::time::timeout(DEATH_MAX, self.reaped).await;
+    }
+}
+
+/// Reaps the holder. If it dies early the kernel has killed all in its namespace: they are told of as ever.
+async fn watch(pod: Arc<Pod>, pid: i32, pidfd: Arc<OwnedFd>) {
+    let ended = pod.reaper.wait(pid, &pidfd).await;
+    if !pod.closing.load(Ordering::Relaxed) {
+        crate::say!("the holder of the pid namespace has ended ({ended:?}), and with it the pod's processes");
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use berth_proto::shim::{CreateRequest, Overlay};
 use serde_json::{Value, json};
 
-use crate::shim::Shim;
+use crate::harness::Shim;
 
 /// One container's bundle, in its shim's directory.
 pub(crate) struct Bundle {
