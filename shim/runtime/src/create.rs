@@ -154,6 +154,7 @@ fn build(
         order.listener = Some(extras.add(listener.try_clone().step("copy the listener's descriptor")?));
     }
     order.idmaps = idmaps(args, &mut extras)?;
+    order.layer_map = layer_map(args, &mut extras)?;
     let order = Order::Create(Box::new(order));
     let bytes = filter.map_or(&[][..], Program::bytes);
     let mut unified = cgroup.unified_dir();
@@ -205,6 +206,7 @@ fn order(
         },
         joins: split.joins.clone(),
         idmaps: Vec::new(),
+        layer_map: None,
         make: split.later.bits(),
         made: split.at_clone.bits(),
         fork: split.fork,
@@ -259,6 +261,24 @@ fn idmaps(args: &CreateArgs, extras: &mut Extras) -> Result<Vec<(usize, i32)>, E
         out.push((i, extras.add(launch::user_namespace(args.exe.as_fd(), users, groups)?)));
     }
     Ok(out)
+}
+
+/// The mappings through which a container with a user namespace sees the layers of its image.
+fn layer_map(args: &CreateArgs, extras: &mut Extras) -> Result<Option<i32>, Error> {
+    let linux = linux_of(&args.spec)?;
+    let user = linux.namespaces().iter().flatten().find(|n| n.typ() == LinuxNamespaceType::User);
+    let Some(user) = user.filter(|_| args.overlay.is_some()) else { return Ok(None) };
+    let given = args.namespaces.iter().find(|(typ, _)| *typ == LinuxNamespaceType::User).map(|(_, fd)| fd);
+    let fd = match (given, user.path(), linux.uid_mappings(), linux.gid_mappings()) {
+        (Some(fd), ..) => fd.try_clone().step("copy a namespace's descriptor")?,
+        (_, Some(path), ..) if !path.as_os_str().is_empty() => {
+            rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .at("open namespace", path)?
+        }
+        (_, _, Some(users), Some(groups)) => launch::user_namespace(args.exe.as_fd(), users, groups)?,
+        _ => return Err(refuse("linux.uidMappings", "is missing")),
+    };
+    Ok(Some(extras.add(fd)))
 }
 
 fn runtime_hooks(spec: &Spec) -> impl Iterator<Item = (&'static str, &Vec<Hook>)> {

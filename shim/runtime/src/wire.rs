@@ -32,6 +32,8 @@ pub(crate) struct CreateOrder {
     pub(crate) joins: Vec<(u64, i32)>,
     /// User namespaces for id-mapped mounts: index in `mounts` and descriptor number.
     pub(crate) idmaps: Vec<(usize, i32)>,
+    /// A user namespace with the container's mappings, for the layers of an overlay.
+    pub(crate) layer_map: Option<i32>,
     /// Namespaces to make that the clone did not make.
     pub(crate) make: u64,
     /// Those that the clone made.

@@ -35,9 +35,10 @@ pub(super) fn run(channel: &Channel, mut order: CreateOrder, filter: &[u8]) -> R
     enter::join_cgroups(&order.common.cgroups)?;
     let mut warnings = Vec::new();
     super::oom::adjust(process_of(&order.spec)?.oom_score_adj(), &mut warnings)?;
+    let overlay = mapped_overlay(&order, inherited.layer_map.as_ref())?;
     enter::enter(channel, &order)?;
     isolate(&order)?;
-    let mut built = root_file_system(channel, &mut order, inherited.idmaps, warnings)?;
+    let mut built = root_file_system(channel, &mut order, overlay, inherited.idmaps, warnings)?;
     let ready = become_process(&order, &mut built, filter)?;
     let report = Report::Ready { user: built.user, warnings: built.warnings };
     match &built.terminal {
@@ -68,6 +69,7 @@ struct Inherited {
     listener: Option<OwnedFd>,
     seccomp: Option<OwnedFd>,
     idmaps: Vec<(usize, OwnedFd)>,
+    layer_map: Option<OwnedFd>,
 }
 
 impl Inherited {
@@ -76,6 +78,7 @@ impl Inherited {
         Ok(Self {
             listener: order.listener.map(take).transpose()?,
             seccomp: order.common.seccomp_listener.map(take).transpose()?,
+            layer_map: order.layer_map.map(take).transpose()?,
             idmaps: order
                 .idmaps
                 .iter()
@@ -91,6 +94,18 @@ fn process_of(spec: &Spec) -> Result<&Process, Failure> {
 
 fn linux_of(spec: &Spec) -> Result<&Linux, Failure> {
     spec.linux().as_ref().ok_or_else(|| Failure::refused("read config.json", None, "linux is missing"))
+}
+
+/// For a container with a user namespace the overlay is made before that is entered: only the host's root may map the layers'
+/// owners and read what overlayfs notes in them.
+fn mapped_overlay(order: &CreateOrder, map: Option<&OwnedFd>) -> Result<Option<OwnedFd>, Failure> {
+    let (Some(plan), Some(map)) = (&order.overlay, map) else { return Ok(None) };
+    let linux = linux_of(&order.spec)?;
+    let root_of = |mappings: &Option<Vec<oci_spec::runtime::LinuxIdMapping>>| {
+        let mut all = mappings.iter().flatten();
+        all.find(|m| m.container_id() == 0).map(oci_spec::runtime::LinuxIdMapping::host_id)
+    };
+    super::overlay::mapped(plan, map, root_of(linux.uid_mappings()), root_of(linux.gid_mappings())).map(Some)
 }
 
 /// What the new namespaces need at once.
@@ -138,6 +153,7 @@ fn keyring(id: &str) -> Result<(), Failure> {
 fn root_file_system(
     channel: &Channel,
     order: &mut CreateOrder,
+    overlay: Option<OwnedFd>,
     idmaps: Vec<(usize, OwnedFd)>,
     warnings: Vec<String>,
 ) -> Result<Built, Failure> {
@@ -151,7 +167,11 @@ fn root_file_system(
     let propagation = linux.rootfs_propagation().as_deref().and_then(crate::options::propagation);
     let private = matches!(propagation, Some((berth_sys::mount::Propagation::Private, _)));
     let path = spec.root().as_ref().map(|r| r.path().as_path());
-    let root = rootfs::attach(&order.bundle, path, order.overlay.as_ref(), private)?;
+    rootfs::cut_off(private)?;
+    let root = match overlay {
+        Some(overlay) => rootfs::attach_over(&order.bundle, overlay)?,
+        None => rootfs::attach(&order.bundle, path, order.overlay.as_ref())?,
+    };
     let place = Place {
         root: &root,
         bundle: &order.bundle,

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use berth_sys::mount::{Change, attr, clone_tree, set_attributes};
+use rustix::fs::{AtFlags, CWD, Gid, Mode, OFlags, Uid};
 use rustix::io::Errno;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags};
 
@@ -42,6 +43,35 @@ pub(super) fn mount(plan: &OverlayPlan, target: BorrowedFd<'_>) -> Result<OwnedF
     };
     berth_sys::mount::attach(&mount, target).step("attach the root file system")?;
     Ok(mount)
+}
+
+/// Mounts the plan, detached, with the owners of the lower layers mapped through `map`. What is written goes to disk with the
+/// mapped ids, so the upper directory becomes the mapped root's.
+pub(super) fn mapped(
+    plan: &OverlayPlan,
+    map: &OwnedFd,
+    uid: Option<u32>,
+    gid: Option<u32>,
+) -> Result<OwnedFd, Failure> {
+    let mut layers = open(plan)?;
+    let change = Change { set: attr::IDMAP, user_namespace: Some(map.as_fd()), ..Change::default() };
+    for (fd, path) in layers.lower.iter_mut().zip(&plan.lower) {
+        let tree = clone_tree(&*fd, false).at("bind layer", path)?;
+        set_attributes(&tree, &change, false)
+            .at("map the owners of layer", path)
+            .map_err(|f| f.note("its file system has to support id-mapped mounts"))?;
+        *fd = tree;
+    }
+    if let (None, [only]) = (&layers.upper, layers.lower.as_slice()) {
+        super::bind::read_only(only, false).step("make the only layer read-only")?;
+        return only.try_clone().step("copy a descriptor");
+    }
+    for path in plan.upper.iter().chain(&plan.work) {
+        let (uid, gid) = (uid.map(Uid::from_raw), gid.map(Gid::from_raw));
+        rustix::fs::chownat(CWD, path, uid, gid, AtFlags::empty()).at("give away", path)?;
+    }
+    by_descriptors(&layers, &plan.options)
+        .map_err(|f| f.note("an overlay of id-mapped layers takes Linux 6.13"))
 }
 
 fn open(plan: &OverlayPlan) -> Result<Layers, Failure> {

@@ -11,19 +11,27 @@ use super::overlay;
 use crate::args::OverlayPlan;
 use crate::error::{At, Failure};
 
-/// Cuts this namespace's mounts off from the host's (what the host mounts later still arrives, unless `private`) and attaches
-/// the root file system; gives its root.
+/// Cuts this namespace's mounts off from the host's; what the host mounts later still arrives, unless `private`.
+pub(super) fn cut_off(private: bool) -> Result<(), Failure> {
+    let kind = if private { MountPropagationFlags::PRIVATE } else { MountPropagationFlags::DOWNSTREAM };
+    rustix::mount::mount_change("/", kind | MountPropagationFlags::REC).at("set mount propagation of", "/")
+}
+
+/// Attaches a mount made before over the bundle: any directory serves as the place, nobody outside sees it.
+pub(super) fn attach_over(bundle: &Path, mount: OwnedFd) -> Result<OwnedFd, Failure> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let place = rustix::fs::open(bundle, flags, Mode::empty()).at("open bundle", bundle)?;
+    berth_sys::mount::attach(&mount, &place).at("attach root file system", bundle)?;
+    Ok(mount)
+}
+
+/// Attaches the root file system; gives its root.
 pub(super) fn attach(
     bundle: &Path,
     path: Option<&Path>,
     plan: Option<&OverlayPlan>,
-    private: bool,
 ) -> Result<OwnedFd, Failure> {
-    let kind = if private { MountPropagationFlags::PRIVATE } else { MountPropagationFlags::DOWNSTREAM };
-    rustix::mount::mount_change("/", kind | MountPropagationFlags::REC)
-        .at("set mount propagation of", "/")?;
     if let Some(plan) = plan {
-        // Any directory serves as the place to attach to; nobody outside sees it.
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let place = rustix::fs::open(bundle, flags, Mode::empty()).at("open bundle", bundle)?;
         return overlay::mount(plan, place.as_fd());

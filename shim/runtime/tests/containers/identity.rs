@@ -17,6 +17,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("identity::seccomp_filter", seccomp_filter),
     ("identity::seccomp_without_no_new_privileges", seccomp_without_no_new_privileges),
     ("identity::user_namespace", user_namespace),
+    ("identity::overlay_in_a_user_namespace", overlay_in_a_user_namespace),
 ];
 
 fn ids_and_groups() {
@@ -113,4 +114,19 @@ fn user_namespace() {
     let out = b.output();
     let words: Vec<&str> = out.split_whitespace().collect();
     assert_eq!(words, ["0", "0", "100000", "65536", "0", "1", "box"], "{out}");
+}
+
+fn overlay_in_a_user_namespace() {
+    let mut b = Bundle::new("stat -c %u /etc/passwd /bin/busybox / ; echo x >> /etc/passwd; echo y > /new; stat -c %u /etc/passwd /new").with_overlay();
+    let map = json!([{"containerID": 0, "hostID": 200_000, "size": 65536}]);
+    b.spec["linux"]["namespaces"].as_array_mut().expect("list").push(json!({"type": "user"}));
+    b.spec["linux"]["uidMappings"] = map.clone();
+    b.spec["linux"]["gidMappings"] = map;
+    b.spec["process"]["capabilities"]["effective"] = json!(["CAP_CHOWN"]);
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&b.dir, open).expect("chmod");
+    assert_eq!(b.output(), "0\n0\n0\n0\n0\n");
+    use std::os::unix::fs::MetadataExt;
+    assert_eq!(std::fs::metadata(b.dir.join("upper/new")).expect("written").uid(), 200_000);
+    assert_eq!(std::fs::metadata(b.rootfs().join("etc/passwd")).expect("layer").uid(), 0);
 }
