@@ -1,9 +1,11 @@
 //! What a worker gives up before it looks at the first byte from outside.
 
+pub mod filter;
+
+use berth_sys::namespace::{Namespaces, unshare};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, UnshareFlags, remove_capability_from_bounding_set, set_capabilities,
-    set_no_new_privs,
+    CapabilitySet, CapabilitySets, remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 use std::io;
 
@@ -24,24 +26,24 @@ const MAX_MEMORY: u64 = 1 << 30;
 /// The step that the kernel refused.
 pub fn confine(max_file: u64) -> io::Result<()> {
     rustix::process::umask(rustix::fs::Mode::empty());
-    isolate().map_err(named("leave the network namespace"))?;
+    unshare(Namespaces::NETWORK | Namespaces::IPC)
+        .map_err(|error| io::Error::other(format!("leave the network namespace: {error}")))?;
     limit(Resource::Core, 0)?;
     limit(Resource::As, MAX_MEMORY)?;
     limit(Resource::Fsize, max_file)?;
     drop_capabilities().map_err(named("drop capabilities"))?;
-    set_no_new_privs(true).map_err(named("set no_new_privs"))
+    set_no_new_privs(true).map_err(named("set no_new_privs"))?;
+    // A kernel without seccomp still has all the rest.
+    match berth_sys::seccomp::install(&filter::program(), 0) {
+        Err(error) if error.raw_os_error() != Some(rustix::io::Errno::NOSYS.raw_os_error()) => {
+            Err(io::Error::other(format!("install the system call filter: {error}")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn named(step: &'static str) -> impl FnOnce(rustix::io::Errno) -> io::Error {
     move |errno| io::Error::other(format!("{step}: {errno}"))
-}
-
-#[allow(
-    deprecated,
-    reason = "the safe spelling; the process has one thread and shares nothing that is unshared here"
-)]
-fn isolate() -> rustix::io::Result<()> {
-    rustix::thread::unshare(UnshareFlags::NEWNET | UnshareFlags::NEWIPC)
 }
 
 /// Lowers a limit, never above what is allowed already.

@@ -78,7 +78,7 @@ pub fn mark_opaque(root: BorrowedFd<'_>, report: &Report) -> Result<(), FinishEr
 /// A hard link to nothing, or a failed call.
 pub fn settle(root: BorrowedFd<'_>, parents: &[OwnedFd], needs: &Needs) -> Result<(), FinishError> {
     let lower = Lower::new(parents);
-    let stage = Stage { root, lower: &lower };
+    let stage = Stage { root, lower: &lower, links: &needs.links };
     for path in &needs.directories {
         stage.directory(&path.0)?;
     }
@@ -94,6 +94,7 @@ pub fn settle(root: BorrowedFd<'_>, parents: &[OwnedFd], needs: &Needs) -> Resul
 struct Stage<'a> {
     root: BorrowedFd<'a>,
     lower: &'a Lower<'a>,
+    links: &'a [NeedLink],
 }
 
 impl Stage<'_> {
@@ -155,7 +156,7 @@ impl Stage<'_> {
                 .map_err(kernel("open directory", to))?
                 .map_err(|source| FinishError::Copy { path: text(to), source })
         };
-        if &real == path || !self.make_room(&real)? {
+        if !self.make_room(&real)? {
             return copy(path);
         }
         if self.stat(&real).is_none() {
@@ -167,6 +168,12 @@ impl Stage<'_> {
     /// Whether the file may stand at its old path in this layer too; makes the directories above it. Not if this
     /// layer has something else there.
     fn make_room(&self, real: &[u8]) -> Result<bool, FinishError> {
+        // A link that is still to be made is something else, too.
+        let at_or_above =
+            |link: &[u8]| real.strip_prefix(link).is_some_and(|rest| rest.is_empty() || rest[0] == b'/');
+        if self.links.iter().any(|link| at_or_above(&link.path.0)) {
+            return Ok(false);
+        }
         let ends: Vec<usize> =
             real.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at).collect();
         for end in ends {

@@ -1,7 +1,7 @@
 //! Entries of every type but whiteouts: an entry replaces what stands at its path, only a directory joins a directory.
 
 use super::records::{Directory, Records};
-use super::tree::{Missing, Node, c_name, make_dir, open_dir};
+use super::tree::{Missing, Node, c_name, make_default_dir, make_dir, open_dir};
 use super::{Applier, ApplyError, Counts, meta};
 use crate::unpack::tar::{Entry, Kind, Reader};
 use berth_snapshot::RootAttributes;
@@ -43,7 +43,7 @@ impl Missing for Maker<'_> {
         } else {
             return Err(ApplyError::entry(&path, "a file stands where a later entry needs a directory"));
         };
-        make_dir(node.fd.as_fd(), name).map_err(ApplyError::kernel("make directory", &path))?;
+        make_default_dir(node.fd.as_fd(), name).map_err(ApplyError::kernel("make directory", &path))?;
         self.records.directories.insert(path, kind);
         Ok(true)
     }

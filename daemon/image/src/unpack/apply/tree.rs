@@ -1,7 +1,7 @@
 //! Walking below the root by handles.
 
 use super::ApplyError;
-use rustix::fs::{Mode, OFlags, ResolveFlags, mkdirat, openat2, readlinkat};
+use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid, fchmod, fchown, mkdirat, openat2, readlinkat};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -206,7 +206,15 @@ pub(crate) fn open_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<OwnedFd, Errn
     openat2(dir, name, flags, Mode::empty(), resolve)
 }
 
-/// Makes a directory with the default mode.
+/// Makes a directory without an entry: always 0755 of root, also in a directory that hands its group down.
+pub(crate) fn make_default_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
+    make_dir(dir, name)?;
+    let made = open_dir(dir, name)?;
+    fchown(&made, Some(Uid::ROOT), Some(Gid::ROOT))?;
+    fchmod(&made, Mode::from_raw_mode(0o755))
+}
+
+/// Makes a directory whose attributes come later.
 pub(crate) fn make_dir(dir: BorrowedFd<'_>, name: &[u8]) -> Result<(), Errno> {
     mkdirat(dir, name, Mode::from_raw_mode(0o755))
 }

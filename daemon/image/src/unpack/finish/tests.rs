@@ -58,9 +58,13 @@ fn serial(model: &mut Model, steps: &[Step]) {
     }
     for step in steps {
         // As containerd has it, a marker brings its directory into being.
-        if let Step::Delete(path) = step {
-            remove(model, PATHS[*path]);
-            parents(model, PATHS[*path]);
+        match step {
+            Step::Delete(path) => {
+                remove(model, PATHS[*path]);
+                parents(model, PATHS[*path]);
+            }
+            Step::Opaque(path) => parents(model, &format!("{}/marker", PATHS[*path])),
+            _ => {}
         }
     }
     for step in steps {
@@ -107,7 +111,8 @@ fn sensible(steps: Vec<Step>, below: &Model) -> Vec<Step> {
             .any(|dir| is_below(PATHS[path], dir) && matches!(below.get(*dir), Some(Thing::File(_))));
         let fits = match &step {
             Step::Link(_, target) => {
-                matches!(below.get(PATHS[*target]), Some(Thing::File(_))) && !used.contains_key(target)
+                matches!(below.get(PATHS[*target]), Some(Thing::File(_)))
+                    && !used.keys().any(|other| other == target || is_below(PATHS[*target], PATHS[*other]) && !used[other])
                     && !kept.iter().any(|one| matches!(one, Step::Delete(p) | Step::Opaque(p) if is_below(PATHS[*target], PATHS[*p]) || p == target))
             }
             Step::Opaque(path) => matches!(below.get(PATHS[*path]), Some(Thing::Dir(_))),
