@@ -12,7 +12,9 @@ pub mod spec;
 
 pub(crate) use act::{exec_sync, reopen_log, signal, start, update};
 pub(crate) use check::check;
-pub use config::{ContainerConfig, ContainerSecurity, Device, GroupsPolicy, ImageSpec, Mount, Propagation};
+pub use config::{
+    ContainerConfig, ContainerSecurity, Device, EnvValue, GroupsPolicy, ImageSpec, Mount, Propagation,
+};
 pub(crate) use create::{Place, create};
 pub(crate) use end::{delete, kill_all, kill_cgroup};
 pub use record::{ContainerRecord, ContainerState, DEFAULT_STOP_SIGNAL, Exited, Reason, RunUser};

@@ -3,6 +3,8 @@
 //! Only things that carry this daemon's own marks are touched: directories and sockets below its state directory,
 //! writable layers below its root.
 
+pub(crate) mod leftover;
+
 use crate::pod::{Error, Ground, PodPaths};
 use crate::{sandbox, supervisor};
 use berth_core::{ContainerId, SandboxId};

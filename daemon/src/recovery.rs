@@ -33,8 +33,9 @@ pub async fn recover(pods: &Pods) -> Result<(), Error> {
     let (stored, strays) = ground.block("read the records", move || read::read(&base)).await?;
     let (sandboxes, containers) = known(&stored);
     let base = Arc::clone(&ground);
-    let attachments: Vec<_> = stored.iter().filter_map(attachment).collect();
+    let mut attachments: Vec<_> = stored.iter().filter_map(attachment).collect();
     let restored = ground.block("restore the network", move || {
+        attachments.extend(gc::leftover::all(&base).into_iter().map(|(_, leftover)| leftover.attachment));
         base.network.restore(&attachments).map_err(|error| Error::step("restore the network", &error))
     });
     if let Err(error) = restored.await {
@@ -52,6 +53,7 @@ pub async fn recover(pods: &Pods) -> Result<(), Error> {
     }
     forget(&ground, strays).await;
     gc::collect(&ground, &sandboxes, &containers).await;
+    tokio::spawn(gc::leftover::keep_trying(ground));
     tracing::info!(pods = count, took = ?began.elapsed(), "records are settled");
     Ok(())
 }

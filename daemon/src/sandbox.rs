@@ -18,4 +18,4 @@ pub use config::{
 pub(crate) use end::{sweep, tear_down, unmake};
 pub(crate) use files::FILES;
 pub use record::{Live, NamespacePaths, SandboxNetwork, SandboxRecord, SandboxState};
-pub(crate) use run::{Made, run};
+pub(crate) use run::{Made, NotMade, run};

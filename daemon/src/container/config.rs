@@ -22,7 +22,7 @@ pub struct ContainerConfig {
     /// Replaces the image's working directory when not empty.
     pub working_dir: String,
     /// Environment, in order; a later one of the same name wins.
-    pub envs: Vec<(String, String)>,
+    pub envs: Vec<(String, EnvValue)>,
     /// Mounts.
     pub mounts: Vec<Mount>,
     /// Devices of the host.
@@ -47,6 +47,22 @@ pub struct ContainerConfig {
     pub cdi_devices: Vec<String>,
     /// Signal that asks it to stop; absent means the image's.
     pub stop_signal: Option<u32>,
+}
+
+/// The value of an environment variable. Most are text; some are not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum EnvValue {
+    /// Text.
+    Text(String),
+    /// Bytes that are no UTF-8.
+    Bytes(Vec<u8>),
+}
+
+impl From<Vec<u8>> for EnvValue {
+    fn from(bytes: Vec<u8>) -> Self {
+        String::from_utf8(bytes).map_or_else(|error| Self::Bytes(error.into_bytes()), Self::Text)
+    }
 }
 
 /// An image as a request names it.

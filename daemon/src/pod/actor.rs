@@ -19,7 +19,7 @@ pub(crate) enum Mail {
     /// The end of an effect.
     Fact(Box<Input>),
     /// The sandbox has been made, with its shim.
-    Ran(Box<Result<crate::sandbox::Made, Error>>),
+    Ran(Box<Result<crate::sandbox::Made, crate::sandbox::NotMade>>),
     /// The shim tells something.
     Report(Report),
     /// A save has ended.
@@ -96,7 +96,10 @@ impl Actor {
                 }
                 *input
             }
-            Mail::Ran(result) => Input::Ran(result.map(|made| self.take_made(made))),
+            Mail::Ran(result) => match *result {
+                Ok(made) => Input::Ran(Ok(self.take_made(made))),
+                Err(failed) => Input::Ran(Err((failed.error, failed.remains))),
+            },
             Mail::Report(Report::Lost(cause)) => {
                 if self.machine.expects_shim() {
                     tracing::error!(sandbox = %self.seat.id, cause, "a pod lost its shim");

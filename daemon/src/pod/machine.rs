@@ -93,8 +93,8 @@ pub enum StartFailure {
 pub enum Input {
     /// A caller's request.
     Request(Request, Waiter),
-    /// [`Effect::Run`] ended.
-    Ran(Result<Box<SandboxRecord>, Error>),
+    /// [`Effect::Run`] ended; what could not be undone comes with the failure.
+    Ran(Result<Box<SandboxRecord>, (Error, Option<Box<SandboxRecord>>)>),
     /// [`Effect::Teardown`] ended; the network as it is now comes in both cases.
     TornDown(Box<SandboxNetwork>, Result<(), Error>),
     /// [`Effect::Unmake`] ended.

@@ -147,6 +147,8 @@ mod tests {
             slice.starts_with("config.linux.cgroup_parent:") && slice.contains("cgroupDriver"),
             "{slice}"
         );
+        let triple = refused(|c| c.cgroup_parent = "kube.slice:cri:x".into());
+        assert!(triple.contains("cgroupDriver"), "{triple}");
         let config = SandboxConfig { cgroup_parent: "/kubepods/pod1".into(), ..good() };
         let path = check(&config, "", Driver::Systemd).unwrap_err().to_string();
         assert!(path.contains("cgroupDriver"), "{path}");

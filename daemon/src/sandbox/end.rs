@@ -1,10 +1,12 @@
 //! The steps that unmake a sandbox. Each succeeds where nothing is left to do, so that all can be tried again.
 
 use super::{SandboxNetwork, SandboxRecord, shm};
+use crate::gc::leftover;
 use crate::pod::{Error, Ground, Row, faults};
 use crate::supervisor::{self, Shim};
 use berth_cgroup::{Cgroup, CgroupPath};
 use berth_network::Netns;
+use berth_network::cni::leftover::{Failures, Leftover, Next};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
@@ -19,27 +21,46 @@ pub(crate) async fn tear_down(
         return (record.network.clone(), Err(Error::step("stop sandbox", &fault)));
     }
     let (network, shim) = tokio::join!(detach(ground, record), end_shim(ground, record, shim));
-    let result = network
+    let (network, detached) = network;
+    let result = detached
         .and(shim)
         .and_then(|()| faults::STOP_NETWORK.pass().map_err(|fault| Error::step("stop sandbox", &fault)));
-    let network = match (&result, &record.network) {
-        (Ok(()), SandboxNetwork::Own { .. }) => SandboxNetwork::Released,
-        (_, before) => before.clone(),
-    };
     (network, result)
 }
 
-async fn detach(ground: &Arc<Ground>, record: &SandboxRecord) -> Result<(), Error> {
-    let SandboxNetwork::Own { netns, attachment } = &record.network else { return Ok(()) };
-    let (base, netns, attachment) = (Arc::clone(ground), netns.clone(), attachment.clone());
+/// Detaches the network. One that cannot be detached, and never will be, goes to the leftovers, and the pod may go.
+async fn detach(ground: &Arc<Ground>, record: &SandboxRecord) -> (SandboxNetwork, Result<(), Error>) {
+    let SandboxNetwork::Own { netns, attachment, failures } = record.network.clone() else {
+        return (record.network.clone(), Ok(()));
+    };
+    let (base, id) = (Arc::clone(ground), record.id);
     let detached = ground.block("detach the network", move || {
-        if let Some(attachment) = &attachment {
-            let gone = base.network.teardown(attachment);
-            gone.map_err(|error| Error::step("detach the pod's network", &error))?;
+        let failed = attachment.as_ref().and_then(|attachment| base.network.teardown(attachment).err());
+        let (Some(error), Some(attachment)) = (failed, attachment) else { return Ok(released(&netns)) };
+        let failures = Failures::note(failures.as_ref(), leftover::now(), &error);
+        match failures.next(!Netns::is_pinned(&netns)) {
+            Next::Park => {
+                leftover::park(&base, id, Leftover { attachment: *attachment, failures })?;
+                Ok(released(&netns))
+            }
+            Next::Tell => {
+                let network =
+                    SandboxNetwork::Own { netns, attachment: Some(attachment), failures: Some(failures) };
+                Ok((network, Err(Error::step("detach the pod's network", &error))))
+            }
         }
-        Netns::remove(&netns).map_err(|error| Error::internal("remove the network namespace", error))
     });
-    detached.await
+    detached.await.unwrap_or_else(|error| (record.network.clone(), Err(error)))
+}
+
+fn released(netns: &Path) -> (SandboxNetwork, Result<(), Error>) {
+    match Netns::remove(netns) {
+        Ok(()) => (SandboxNetwork::Released, Ok(())),
+        Err(error) => {
+            let (netns, error) = (netns.to_owned(), Error::internal("remove the network namespace", error));
+            (SandboxNetwork::Own { netns, attachment: None, failures: None }, Err(error))
+        }
+    }
 }
 
 async fn end_shim(ground: &Arc<Ground>, record: &SandboxRecord, shim: Option<&Shim>) -> Result<(), Error> {

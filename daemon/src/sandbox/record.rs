@@ -8,6 +8,7 @@
 
 use super::SandboxConfig;
 use berth_core::{SandboxId, Timestamp};
+use berth_network::cni::leftover::Failures;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -84,6 +85,9 @@ pub enum SandboxNetwork {
         netns: PathBuf,
         /// What was planned or got; taken away once detached.
         attachment: Option<Box<berth_network::Attachment>>,
+        /// How detaching has failed so far.
+        #[serde(default)]
+        failures: Option<Failures>,
     },
     /// It had one, and that is gone.
     Released,

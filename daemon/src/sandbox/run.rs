@@ -30,27 +30,62 @@ struct Making<'a> {
     undo: Undo,
 }
 
-/// Makes a sandbox, or leaves nothing.
-///
-/// # Errors
-/// The step that failed, or that it was cancelled.
+/// Why a sandbox was not made.
+pub(crate) struct NotMade {
+    /// The step that failed, or that it was cancelled.
+    pub(crate) error: Error,
+    /// What could not be undone, to be shown as not ready and removed later.
+    pub(crate) remains: Option<Box<SandboxRecord>>,
+}
+
+impl From<Error> for NotMade {
+    fn from(error: Error) -> Self {
+        Self { error, remains: None }
+    }
+}
+
+/// Makes a sandbox, or leaves nothing, or tells what is left.
 pub(crate) async fn run(
     ground: &Arc<Ground>,
     id: SandboxId,
     handler: &str,
     config: SandboxConfig,
     cancel: Cancel,
-) -> Result<Made, Error> {
+) -> Result<Made, NotMade> {
     let record = draft(ground, id, handler, config)?;
     let mut making = Making { ground, record, cancel, undo: Undo::new() };
     match making.steps().await {
         Ok(shim) => Ok(Made { record: making.record, shim }),
         Err(error) => {
             tracing::warn!(sandbox = %id, %error, "the sandbox could not be made; undoing");
-            making.undo.run(id.as_str()).await;
-            Err(error)
+            let failures = making.undo.run(id.as_str()).await;
+            let remains = remains(ground, making.record, &failures).await;
+            Err(NotMade { error, remains })
         }
     }
+}
+
+/// Without failures the record goes last; with them it stays, so that nothing of the sandbox is forgotten.
+async fn remains(
+    ground: &Arc<Ground>,
+    mut record: SandboxRecord,
+    failures: &[Error],
+) -> Option<Box<SandboxRecord>> {
+    if failures.is_empty() {
+        match ground.save(vec![Row::NoSandbox(record.id)]).await {
+            Ok(()) => return None,
+            Err(error) => {
+                tracing::error!(sandbox = %record.id, %error, "the record of an undone sandbox stays")
+            }
+        }
+    }
+    let causes: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    let cause = Some(format!("half made, and not undone: {}", causes.join("; ")));
+    record.state = SandboxState::NotReady { at: Timestamp::now(), cause };
+    if let Err(error) = ground.save(vec![Row::Sandbox(Arc::new(record.clone()))]).await {
+        tracing::error!(sandbox = %record.id, %error, "what is left of a sandbox could not be saved");
+    }
+    Some(Box::new(record))
 }
 
 fn draft(
@@ -111,11 +146,6 @@ impl Making<'_> {
             let planned = self.ground.block("plan the network", move || plan(&base, id, &config));
             self.record.network = planned.await?;
         }
-        let (ground, id) = (Arc::clone(self.ground), self.record.id);
-        self.undo.push("delete the record", move || {
-            let ground = Arc::clone(&ground);
-            async move { ground.save(vec![Row::NoSandbox(id)]).await }
-        });
         self.ground.save(vec![Row::Sandbox(Arc::new(self.record.clone()))]).await
     }
 
@@ -175,7 +205,7 @@ fn plan(ground: &Ground, id: SandboxId, config: &SandboxConfig) -> Result<Sandbo
     let planned = ground.network.plan(&network::wishes(id, config, &netns)?);
     let planned = planned.map_err(|error| Error::step("plan the pod's network", &error))?;
     let attachment = Some(Box::new(planned));
-    Ok(SandboxNetwork::Own { netns, attachment })
+    Ok(SandboxNetwork::Own { netns, attachment, failures: None })
 }
 
 fn make_directories(ground: &Ground, record: &SandboxRecord) -> Result<(), Error> {
@@ -207,7 +237,9 @@ fn private_dir(path: &std::path::Path) -> Result<(), Error> {
 
 /// The network namespace and what hangs in it; none in the host's network.
 async fn attach(ground: &Arc<Ground>, record: &SandboxRecord) -> Result<Option<Attachment>, Error> {
-    let SandboxNetwork::Own { netns, attachment: Some(planned) } = &record.network else { return Ok(None) };
+    let SandboxNetwork::Own { netns, attachment: Some(planned), .. } = &record.network else {
+        return Ok(None);
+    };
     let (base, netns, planned) = (Arc::clone(ground), netns.clone(), planned.clone());
     let attached = ground.block("attach the network", move || {
         Netns::create(&netns).map_err(|error| Error::internal("make the network namespace", error))?;

@@ -1,5 +1,6 @@
 //! The process: what is executed, where, and with which environment.
 
+use super::super::EnvValue;
 use super::Input;
 use super::capabilities::Sets;
 use crate::pod::Error;
@@ -58,12 +59,18 @@ fn env(input: &Input<'_>) -> Result<Vec<String>, Error> {
     }
     set(&mut all, format!("HOSTNAME={}", input.facts.hostname));
     for (key, value) in &input.config.envs {
-        if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
+        let nul = match value {
+            EnvValue::Text(text) => text.contains('\0'),
+            EnvValue::Bytes(bytes) => bytes.contains(&0),
+        };
+        if nul || key.is_empty() || key.contains(['=', '\0']) {
             let problem =
                 format!("{key:?}: a name is not empty and holds no \"=\"; neither part holds a NUL byte");
             return Err(Error::invalid("config.envs", problem));
         }
-        set(&mut all, format!("{key}={value}"));
+        if let EnvValue::Text(text) = value {
+            set(&mut all, format!("{key}={text}"));
+        }
     }
     Ok(all)
 }

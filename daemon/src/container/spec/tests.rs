@@ -1,7 +1,7 @@
 //! Tables of requests and the specs they give.
 
 use super::*;
-use crate::container::{Mount, Propagation};
+use crate::container::{EnvValue, Mount, Propagation};
 use crate::sandbox::{
     Live, NamespaceMode, NamespacePaths, Resources, SandboxConfig, SandboxNetwork, SandboxState,
     SecurityProfile,
@@ -100,18 +100,31 @@ fn command_and_args_follow_the_image_only_where_nothing_is_said() {
     assert!(nothing.build().unwrap_err().to_string().contains("nothing to run"));
 }
 
+fn text(name: &str, value: &str) -> (String, EnvValue) {
+    (name.into(), EnvValue::Text(value.into()))
+}
+
+#[test]
+fn values_that_are_no_text_travel_beside_the_environment() {
+    let case =
+        Case::with(|case| case.config.envs = vec![("X".into(), vec![0xff, b'a'].into()), text("Y", "1")]);
+    let spec = case.build().unwrap();
+    let env = spec.process().clone().unwrap().env().clone().unwrap();
+    assert!(env.contains(&"Y=1".to_owned()) && !env.iter().any(|entry| entry.starts_with("X=")));
+    assert_eq!(spec.annotations().clone().unwrap()["dev.berth.env-bytes"], "[\"583dff61\"]");
+    assert!(!Case::new().build().unwrap().annotations().clone().unwrap().contains_key("dev.berth.env-bytes"));
+}
+
 #[test]
 fn later_variables_win_in_the_place_of_the_first() {
-    let case = Case::with(|case| {
-        case.config.envs = vec![("A".into(), "request=1".into()), ("C".into(), String::new())]
-    });
+    let case = Case::with(|case| case.config.envs = vec![text("A", "request=1"), text("C", "")]);
     let env = case.build().unwrap().process().clone().unwrap().env().clone().unwrap();
     assert_eq!(env, ["PATH=/bin", "A=request=1", "B=1", "HOSTNAME=web", "C="]);
     let bare = Case::with(|case| case.image.env.clear());
     let env = bare.build().unwrap().process().clone().unwrap().env().clone().unwrap();
     assert!(env[0].starts_with("PATH=/usr/local/sbin:"));
     for name in ["", "A=B", "A\0"] {
-        let bad = Case::with(|case| case.config.envs = vec![(name.into(), String::new())]);
+        let bad = Case::with(|case| case.config.envs = vec![text(name, "")]);
         assert!(bad.build().is_err(), "{name:?}");
     }
 }

@@ -42,7 +42,7 @@ impl Machine {
         Error::exists(what, self.id.as_str(), state, since)
     }
 
-    pub(super) fn ran(&mut self, result: Result<Box<SandboxRecord>, Error>) {
+    pub(super) fn ran(&mut self, result: Result<Box<SandboxRecord>, (Error, Option<Box<SandboxRecord>>)>) {
         let Sandbox::Creating(creating) = std::mem::replace(&mut self.sandbox, Sandbox::Gone) else { return };
         match result {
             Ok(record) => {
@@ -50,9 +50,12 @@ impl Machine {
                 self.sandbox = Sandbox::Known(Arc::new(*record));
                 self.ran_well(creating, id);
             }
-            Err(error) => {
+            Err((error, remains)) => {
                 self.answer_all(creating.waiters, &Err(error));
-                self.answer_all(creating.ending, &Ok(Reply::Done));
+                self.sandbox = remains.map_or(Sandbox::Gone, |record| Sandbox::Known(Arc::new(*record)));
+                for waiter in creating.ending {
+                    self.remove_sandbox(waiter);
+                }
             }
         }
     }

@@ -33,6 +33,12 @@ fn ready(config: SandboxConfig) -> SandboxRecord {
     }
 }
 
+/// What could not be undone.
+fn half(mut record: SandboxRecord) -> SandboxRecord {
+    record.state = SandboxState::NotReady { at: Timestamp(2), cause: Some("half made".into()) };
+    record
+}
+
 fn draft(number: usize, name: &str, arg: &str) -> Draft {
     let config = ContainerConfig { name: name.into(), args: vec![arg.into()], ..ContainerConfig::default() };
     Draft { id: id(number), created_at: Timestamp(10), config: Arc::new(config) }
@@ -124,7 +130,12 @@ impl World {
         let bad = Error::internal("test", "made to fail");
         let done = if well { Ok(()) } else { Err(bad.clone()) };
         let input = match effect {
-            Effect::Run(config, _) => Input::Ran(done.map(|()| Box::new(ready(*config)))),
+            Effect::Run(config, _) => {
+                let remains = || index.is_multiple_of(2).then(|| Box::new(half(ready(*config.clone()))));
+                Input::Ran(
+                    done.map(|()| Box::new(ready(*config.clone()))).map_err(|error| (error, remains())),
+                )
+            }
             Effect::Teardown(record) => Input::TornDown(Box::new(record.network.clone()), done),
             Effect::Unmake(_) => Input::Unmade(done),
             Effect::Create(draft, _) => Input::Created(draft.id, done.map(|()| Box::new(made(&draft)))),
@@ -215,6 +226,7 @@ fn a_failed_run_leaves_nothing_and_tells_everybody() {
     assert!(world.pending.iter().any(|effect| matches!(effect, Effect::CancelRun)));
     world.finish(0, false);
     assert!(world.answers[&first].is_err());
+    world.finish_all();
     assert_eq!(world.answers[&stop], Ok(Reply::Done));
     assert!(world.machine.is_gone());
 }

@@ -25,7 +25,7 @@ pub fn config(config: cri::ContainerConfig) -> Result<ContainerConfig> {
         command: config.command,
         args: config.args,
         working_dir: config.working_dir,
-        envs: config.envs.into_iter().map(env).collect::<Result<_>>()?,
+        envs: config.envs.into_iter().map(|pair| (pair.key, pair.value.into())).collect(),
         mounts: config.mounts.into_iter().map(mount).collect::<Result<_>>()?,
         devices: config.devices.into_iter().map(device).collect(),
         labels: config.labels.into_iter().collect(),
@@ -47,16 +47,6 @@ fn image(spec: cri::ImageSpec) -> ImageSpec {
         user_specified: spec.user_specified_image,
         runtime_handler: spec.runtime_handler,
         annotations: spec.annotations.into_iter().collect(),
-    }
-}
-
-fn env(pair: cri::KeyValue) -> Result<(String, String)> {
-    let cri::KeyValue { key, value } = pair;
-    match String::from_utf8(value) {
-        Ok(value) => Ok((key, value)),
-        Err(_) => Err(Error::invalid(format!(
-            "config.envs: the value of {key:?} is not UTF-8, which a bundle cannot hold"
-        ))),
     }
 }
 
