@@ -86,11 +86,21 @@ fn is_whiteout(path: &Path) -> bool {
 }
 
 #[test]
-fn absolute_and_climbing_names_stay_inside() {
-    let out = apply(Tar::new().file("/abs", "a").file("../../up", "b").file("d/../e", "c").file("./f", "d"));
+fn absolute_names_stay_inside_and_climbing_ones_are_refused() {
+    let out = apply(Tar::new().file("/abs", "a").file("d/../e", "c").file("./f", "d"));
     out.good();
-    assert_eq!(["abs", "up", "e", "f"].map(|name| out.read(name)), ["a", "b", "c", "d"]);
+    assert_eq!(["abs", "e", "f"].map(|name| out.read(name)), ["a", "c", "d"]);
     assert!(!out.exists("d"));
+    let climbing = [
+        Tar::new().file("../up", "b"),
+        Tar::new().dir("a/../../up"),
+        Tar::new().head(&Head::new("../.wh.up", b'0')),
+        Tar::new().symlink("../up", "x"),
+        Tar::new().file("f", "").hardlink("l", "../../f"),
+    ];
+    for tar in climbing {
+        assert!(apply(tar).bad().contains("leaves the layer's root"));
+    }
 }
 
 #[test]
@@ -237,7 +247,7 @@ fn hard_links_go_anywhere_inside() {
         Tar::new()
             .file("d/a", "x")
             .hardlink("abs", "/d/a")
-            .hardlink("up", "../../d/a")
+            .hardlink("up", "d/../d/a")
             .symlink("s", "d")
             .hardlink("via", "s/a")
             .hardlink("tolink", "s")
