@@ -202,6 +202,7 @@ fn order(
             cgroups: cgroup.v1_dirs(),
             seccomp_flags: filter.map_or(0, Program::flags),
             preserved: args.preserved.len() as u32,
+            memory_policy: crate::limit::memory_policy(linux_of(&args.spec)?),
             ..Common::default()
         },
         joins: split.joins.clone(),

@@ -38,6 +38,7 @@ pub fn exec(args: &ExecArgs<'_>) -> Result<Exec, Error> {
             cgroups: args.cgroup.v1_dirs(),
             seccomp_flags: args.context.seccomp.as_ref().map_or(0, Program::flags),
             preserved: base as u32,
+            memory_policy: args.context.spec.linux().as_ref().and_then(crate::limit::memory_policy),
             ..Common::default()
         },
         process,

@@ -1,4 +1,6 @@
-//! Resource limits by name, and lists of CPUs.
+//! Resource limits by name, lists of CPUs and memory nodes, the memory policy.
+
+use oci_spec::runtime::{Linux, MemoryPolicyFlagType, MemoryPolicyModeType};
 
 /// The kernel's number of `RLIMIT_NAME`.
 pub(crate) fn number(name: &str) -> Option<u32> {
@@ -38,6 +40,30 @@ pub(crate) fn cpu_mask(list: &str) -> Option<Vec<u64>> {
         }
     }
     mask.iter().any(|word| *word != 0).then_some(mask)
+}
+
+/// `linux.memoryPolicy` as set_mempolicy takes it: mode with flags, and the mask of nodes.
+pub(crate) fn memory_policy(linux: &Linux) -> Option<(u32, Vec<u64>)> {
+    let policy = linux.memory_policy().as_ref()?;
+    let mode = match policy.mode() {
+        MemoryPolicyModeType::MpolDefault => 0,
+        MemoryPolicyModeType::MpolPreferred => 1,
+        MemoryPolicyModeType::MpolBind => 2,
+        MemoryPolicyModeType::MpolInterleave => 3,
+        MemoryPolicyModeType::MpolLocal => 4,
+        MemoryPolicyModeType::MpolPreferredMany => 5,
+        MemoryPolicyModeType::MpolWeightedInterleave => 6,
+    };
+    let flags = policy.flags().iter().flatten().fold(0, |bits, flag| {
+        bits | match flag {
+            MemoryPolicyFlagType::MpolFNumaBalancing => 1 << 13,
+            MemoryPolicyFlagType::MpolFRelativeNodes => 1 << 14,
+            MemoryPolicyFlagType::MpolFStaticNodes => 1 << 15,
+        }
+    });
+    // The kernel takes 1024 nodes at most.
+    let nodes = policy.nodes().as_deref().and_then(cpu_mask).map(|mask| mask[..16].to_vec());
+    Some((mode | flags, nodes.unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ mod identity;
 mod mounts;
 #[path = "containers/old.rs"]
 mod old;
+#[path = "containers/stress.rs"]
+mod stress;
 
 /// A test by name.
 type Test = (&'static str, fn());
@@ -45,6 +47,7 @@ fn main() -> ExitCode {
         failures::TESTS,
         hostile::TESTS,
         old::TESTS,
+        stress::TESTS,
     ];
     let mut failed = Vec::new();
     let mut count = 0;

@@ -76,7 +76,7 @@ fn create(
     if !terminal && flags.value("console-socket").is_some() {
         return Err(OciError::Usage("--console-socket takes process.terminal in config.json".into()));
     }
-    if terminal && listen_only(flags) {
+    if terminal && flags.value("console-socket").is_none() && (listener.is_some() || flags.is_set("detach")) {
         return Err(OciError::Usage(
             "process.terminal takes --console-socket when the caller goes on alone".into(),
         ));
@@ -98,11 +98,6 @@ fn create(
             no_new_keyring: flags.is_set("no-new-keyring"),
         },
     })?)
-}
-
-/// Whether nobody would be there to take a terminal.
-fn listen_only(flags: &Parsed) -> bool {
-    flags.value("console-socket").is_none() && flags.value("detach").is_some()
 }
 
 /// This binary, sealed.

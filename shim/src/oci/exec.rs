@@ -47,6 +47,9 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError>
     let context = container.context()?;
     let process = process(&flags, &context)?;
     let terminal = process.terminal().unwrap_or(false);
+    if terminal && flags.is_set("detach") && flags.value("console-socket").is_none() {
+        return Err(OciError::Usage("--tty takes --console-socket when the caller goes on alone".into()));
+    }
     let signals = wait::Signals::block();
     let exec = berth_runtime::exec(&ExecArgs {
         context: &context,

@@ -48,6 +48,9 @@ pub(super) fn prepare(
     let mut env = strings(process.env().as_deref().unwrap_or_default(), "process.env")?;
     add_home(&mut env, user, root);
     super::schedule::apply(process)?;
+    if let Some((mode, nodes)) = &common.memory_policy {
+        berth_sys::process::set_memory_policy(*mode, nodes).step("set memory policy")?;
+    }
     let cwd = enter_cwd(root, process.cwd());
     limits(process.rlimits().as_deref().unwrap_or_default(), warnings)?;
     own_streams(user.uid)?;

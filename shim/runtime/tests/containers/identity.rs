@@ -16,6 +16,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("identity::no_new_privileges_may_be_false", no_new_privileges_may_be_false),
     ("identity::seccomp_filter", seccomp_filter),
     ("identity::seccomp_without_no_new_privileges", seccomp_without_no_new_privileges),
+    ("identity::memory_policy_and_scheduling", memory_policy_and_scheduling),
     ("identity::user_namespace", user_namespace),
     ("identity::overlay_in_a_user_namespace", overlay_in_a_user_namespace),
 ];
@@ -129,4 +130,18 @@ fn overlay_in_a_user_namespace() {
     use std::os::unix::fs::MetadataExt;
     assert_eq!(std::fs::metadata(b.dir.join("upper/new")).expect("written").uid(), 200_000);
     assert_eq!(std::fs::metadata(b.rootfs().join("etc/passwd")).expect("layer").uid(), 0);
+}
+
+fn memory_policy_and_scheduling() {
+    let mut b = Bundle::new(
+        "cat /proc/self/numa_maps 2>/dev/null | head -1 | cut -d' ' -f2; cut -d' ' -f19 /proc/self/stat",
+    );
+    b.spec["linux"]["memoryPolicy"] = json!({"mode": "MPOL_BIND", "nodes": "0"});
+    b.spec["process"]["scheduler"] = json!({"policy": "SCHED_BATCH", "nice": 5});
+    b.spec["process"]["ioPriority"] = json!({"class": "IOPRIO_CLASS_BE", "priority": 6});
+    match b.try_run() {
+        Ok(outcome) => assert!(outcome.out.trim_start_matches("bind:0").trim() == "5", "{}", outcome.out),
+        // A kernel without NUMA has no such call.
+        Err(error) => assert!(error.to_string().contains("set memory policy: ENOSYS"), "{error}"),
+    }
 }
