@@ -36,7 +36,7 @@ impl Daemon {
         let dir = tempfile::Builder::new().prefix("berth-node-").tempdir().expect("dir");
         let bridge = format!("bn{}{}", std::process::id() % 100_000, name);
         let config = format!(
-            "[runtime]\nshim = \"/bin/true\"\n[cgroup]\ndriver = \"cgroupfs\"\n[network]\nmode = \"builtin\"\n\
+            "[grpc]\ndrain_seconds = 2\n[runtime]\nshim = \"/bin/true\"\n[cgroup]\ndriver = \"cgroupfs\"\n[network]\nmode = \"builtin\"\n\
              [network.builtin]\nbridge = \"{}\"\n",
             bridge.chars().take(15).collect::<String>()
         );
@@ -92,11 +92,16 @@ impl Daemon {
         }
     }
 
+    /// Asks it to end.
+    pub(crate) fn tell(&self) {
+        let pid = rustix::process::Pid::from_raw(self.pid() as i32).expect("pid");
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signal");
+    }
+
     /// Ends it politely: exit code and log.
     pub(crate) async fn terminate(&mut self) -> (Option<i32>, String) {
+        self.tell();
         let mut child = self.child.take().expect("running");
-        let pid = rustix::process::Pid::from_raw(child.id().expect("pid") as i32).expect("pid");
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signal");
         let status =
             tokio::time::timeout(Duration::from_secs(15), child.wait()).await.expect("ends").expect("status");
         (status.code(), self.log())

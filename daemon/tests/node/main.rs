@@ -267,6 +267,44 @@ async fn a_stale_socket_is_replaced_and_sigterm_ends_well() {
     assert!(log.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()), "{log}");
 }
 
+/// A pull that waits for a registry which has accepted and says nothing yet.
+async fn pull_in_flight(
+    daemon: &Daemon,
+) -> (tokio::net::TcpStream, tokio::task::JoinHandle<Result<tonic::Response<PullImageResponse>, tonic::Status>>)
+{
+    let registry = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    let name = format!("127.0.0.1:{}/x:1", registry.local_addr().expect("address").port());
+    let mut images = daemon.images().await;
+    let request = PullImageRequest { image: spec(&name), ..PullImageRequest::default() };
+    let pull = tokio::spawn(async move { images.pull_image(request).await });
+    let (connection, _) = registry.accept().await.expect("the daemon asks");
+    (connection, pull)
+}
+
+#[tokio::test]
+async fn a_call_in_flight_ends_before_the_daemon_does() {
+    use tokio::io::AsyncWriteExt;
+    let Some(mut daemon) = Daemon::start("drain").await else { return };
+    let (mut registry, pull) = pull_in_flight(&daemon).await;
+    daemon.tell();
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    registry.write_all(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n").await.expect("answer");
+    let status = pull.await.expect("task").expect_err("the image is not there");
+    assert_eq!(status.code(), Code::NotFound, "the verb's own answer: {status:?}");
+    assert_eq!(daemon.terminate().await.0, Some(0));
+}
+
+#[tokio::test]
+async fn a_call_that_does_not_end_is_dropped_when_its_time_is_over() {
+    let Some(mut daemon) = Daemon::start("overdue").await else { return };
+    let (_registry, pull) = pull_in_flight(&daemon).await;
+    let begun = std::time::Instant::now();
+    assert_eq!(daemon.terminate().await.0, Some(0));
+    let took = begun.elapsed().as_secs_f64();
+    assert!((1.5..8.0).contains(&took), "the drain of 2 s took {took} s");
+    pull.await.expect("task").expect_err("the daemon is gone");
+}
+
 #[test]
 fn the_inventory_and_the_template_are_printed() {
     let run = |words: &[&str]| {
