@@ -17,4 +17,5 @@ pub use config::{
 };
 pub(crate) use create::{Place, create};
 pub(crate) use end::{delete, kill_all, kill_cgroup};
+pub(crate) use record::START_ERROR_CODE;
 pub use record::{ContainerRecord, ContainerState, DEFAULT_STOP_SIGNAL, Exited, Reason, RunUser};

@@ -14,6 +14,9 @@ use std::path::PathBuf;
 /// Signal that asks a container to stop when neither request nor image names one.
 pub const DEFAULT_STOP_SIGNAL: u32 = 15;
 
+/// The exit code of a container whose program could not be started, as the field has it.
+pub(crate) const START_ERROR_CODE: i32 = 128;
+
 /// A container as stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerRecord {

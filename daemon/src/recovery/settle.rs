@@ -1,7 +1,7 @@
 //! One pod after a restart of the daemon: what the store says, corrected by what lives.
 
 use super::Stored;
-use crate::container::{self, ContainerRecord, ContainerState, Exited, Reason, RunUser};
+use crate::container::{self, ContainerRecord, ContainerState, Exited, Reason, RunUser, START_ERROR_CODE};
 use crate::events::from_wire;
 use crate::pod::machine::Exit;
 use crate::pod::{Error, Ground, Restored, Row};
@@ -116,6 +116,7 @@ fn as_told(mut record: ContainerRecord, told: &Told) -> ContainerRecord {
                 reason: match (exit.oom, exit.code) {
                     (true, _) => Reason::OomKilled,
                     (false, 0) => Reason::Completed,
+                    (false, START_ERROR_CODE) if started_at == Timestamp::NEVER => Reason::StartError,
                     (false, _) => Reason::Error,
                 },
                 message: exit.cause,

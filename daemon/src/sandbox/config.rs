@@ -181,6 +181,29 @@ pub struct Resources {
     pub memory_swap_limit: i64,
 }
 
+impl Resources {
+    /// These limits with what a later request sets; what it leaves unset stays.
+    #[must_use]
+    pub fn merged(&self, later: &Self) -> Self {
+        let number = |old: i64, new: i64| if new == 0 { old } else { new };
+        let text = |old: &String, new: &String| if new.is_empty() { old.clone() } else { new.clone() };
+        let mut unified = self.unified.clone();
+        unified.extend(later.unified.clone());
+        Self {
+            cpu_period: number(self.cpu_period, later.cpu_period),
+            cpu_quota: number(self.cpu_quota, later.cpu_quota),
+            cpu_shares: number(self.cpu_shares, later.cpu_shares),
+            memory_limit: number(self.memory_limit, later.memory_limit),
+            oom_score_adj: number(self.oom_score_adj, later.oom_score_adj),
+            cpuset_cpus: text(&self.cpuset_cpus, &later.cpuset_cpus),
+            cpuset_mems: text(&self.cpuset_mems, &later.cpuset_mems),
+            hugepages: if later.hugepages.is_empty() { self.hugepages.clone() } else { later.hugepages.clone() },
+            unified,
+            memory_swap_limit: number(self.memory_swap_limit, later.memory_swap_limit),
+        }
+    }
+}
+
 /// A limit of huge pages of one size.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HugepageLimit {

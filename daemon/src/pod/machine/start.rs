@@ -2,12 +2,9 @@
 
 use super::slot::Starting;
 use super::{Effect, Machine, Op, Reply, Saved, Slot, StartFailure, Waiter};
-use crate::container::{ContainerRecord, ContainerState, Exited, Reason};
+use crate::container::{ContainerRecord, ContainerState, Exited, Reason, START_ERROR_CODE};
 use crate::pod::Error;
 use berth_core::{ContainerId, Timestamp};
-
-/// The exit code of a container whose program could not be started, as the field has it.
-const START_ERROR_CODE: i32 = 128;
 
 impl Machine {
     pub(super) fn start(&mut self, id: ContainerId, waiter: Waiter) {

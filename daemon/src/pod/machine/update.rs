@@ -39,7 +39,7 @@ impl Machine {
     ) {
         match result {
             Ok(()) => {
-                self.change(id, |record| record.config.resources = resources);
+                self.change(id, |record| record.config.resources = record.config.resources.merged(&resources));
                 self.save(id, Saved::answers(vec![waiter], &Ok(Reply::Done)));
                 if !self.slots.contains_key(&id) {
                     self.answer(waiter, Err(Error::NoContainer(id.to_string())));
