@@ -41,6 +41,31 @@ fn link_of(kind: LinuxNamespaceType) -> &'static str {
     }
 }
 
+/// Values of the environment are bytes, strings of JSON are not: entries that are no UTF-8 come in this annotation, as a list of
+/// hexadecimal strings of `NAME=value`.
+const ENV_BYTES: &str = "dev.berth.env-bytes";
+
+/// The entries of [`ENV_BYTES`].
+pub(crate) fn env_bytes(spec: &Spec) -> Result<Vec<String>, Error> {
+    let Some(text) = spec.annotations().as_ref().and_then(|a| a.get(ENV_BYTES)) else {
+        return Ok(Vec::new());
+    };
+    let place = || format!("annotations[{ENV_BYTES:?}]");
+    let list: Vec<String> =
+        serde_json::from_str(text).map_err(|e| refuse(place(), format!("is no list of strings: {e}")))?;
+    match list.iter().all(|entry| from_hex(entry).is_some_and(|b| b.contains(&b'=') && !b.contains(&0))) {
+        true => Ok(list),
+        false => Err(refuse(place(), "an entry is not the hexadecimal form of NAME=value")),
+    }
+}
+
+/// Bytes from their hexadecimal form.
+pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digits: Vec<u8> = text.chars().map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
+    let (pairs, rest) = digits.as_chunks::<2>();
+    rest.is_empty().then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}
+
 /// Checks everything that can be known beforehand.
 pub(crate) fn check(spec: &Spec, has_overlay: bool) -> Result<(), Error> {
     version(spec.version())?;

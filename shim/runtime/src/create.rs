@@ -203,6 +203,7 @@ fn order(
             seccomp_flags: filter.map_or(0, Program::flags),
             preserved: args.preserved.len() as u32,
             memory_policy: crate::limit::memory_policy(linux_of(&args.spec)?),
+            env_bytes: config::env_bytes(&args.spec)?,
             ..Common::default()
         },
         joins: split.joins.clone(),

@@ -39,6 +39,10 @@ pub fn exec(args: &ExecArgs<'_>) -> Result<Exec, Error> {
             seccomp_flags: args.context.seccomp.as_ref().map_or(0, Program::flags),
             preserved: base as u32,
             memory_policy: args.context.spec.linux().as_ref().and_then(crate::limit::memory_policy),
+            env_bytes: match args.program {
+                ExecProgram::Argv(_) => config::env_bytes(&args.context.spec)?,
+                ExecProgram::Process(_) => Vec::new(),
+            },
             ..Common::default()
         },
         process,

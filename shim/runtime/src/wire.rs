@@ -59,6 +59,8 @@ pub(crate) struct Common {
     pub(crate) seccomp_listener: Option<i32>,
     /// The memory policy: mode and nodes.
     pub(crate) memory_policy: Option<(u32, Vec<u64>)>,
+    /// Environment entries that JSON cannot hold as text, in hexadecimal.
+    pub(crate) env_bytes: Vec<String>,
     /// What its reader is told with it.
     pub(crate) seccomp_metadata: Option<String>,
     /// How many descriptors from 3 on the program keeps.

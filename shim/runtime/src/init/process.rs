@@ -46,6 +46,7 @@ pub(super) fn prepare(
 ) -> Result<Ready, Failure> {
     let argv = strings(process.args().as_deref().unwrap_or_default(), "process.args")?;
     let mut env = strings(process.env().as_deref().unwrap_or_default(), "process.env")?;
+    add_bytes(&mut env, &common.env_bytes);
     add_home(&mut env, user, root);
     super::schedule::apply(process)?;
     if let Some((mode, nodes)) = &common.memory_policy {
@@ -119,6 +120,17 @@ fn strings(texts: &[String], place: &str) -> Result<Vec<CString>, Failure> {
             CString::new(text.as_str()).map_err(|_| Failure::refused(place, None, "a value holds a NUL byte"))
         })
         .collect()
+}
+
+/// Entries that JSON could not hold: each takes the place of the one with its name, or comes last.
+fn add_bytes(env: &mut Vec<CString>, entries: &[String]) {
+    for entry in entries.iter().filter_map(|text| CString::new(crate::config::from_hex(text)?).ok()) {
+        let name = |e: &CString| e.to_bytes().split(|b| *b == b'=').next().map(<[u8]>::to_vec);
+        match env.iter().position(|e| name(e) == name(&entry)) {
+            Some(at) => env[at] = entry,
+            None => env.push(entry),
+        }
+    }
 }
 
 /// HOME is set when the environment does not, or sets it empty.

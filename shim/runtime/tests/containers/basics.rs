@@ -13,6 +13,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("basics::is_in_its_cgroup_everywhere", is_in_its_cgroup_everywhere),
     ("basics::limits_reach_the_cgroup", limits_reach_the_cgroup),
     ("basics::environment_keeps_its_order", environment_keeps_its_order),
+    ("basics::environment_values_are_bytes", environment_values_are_bytes),
     ("basics::signals_start_at_default", signals_start_at_default),
     ("basics::waits_for_start", waits_for_start),
     ("basics::dies_with_its_creator_before_start", dies_with_its_creator_before_start),
@@ -81,6 +82,21 @@ fn environment_keeps_its_order() {
     b.spec["process"]["args"] = json!(["env"]);
     b.spec["process"]["env"] = json!(["Z=1", "PATH=/bin", "A=ü \n2", "M="]);
     assert_eq!(b.output(), "Z=1\nPATH=/bin\nA=ü \n2\nM=\nHOME=/root\n");
+}
+
+fn environment_values_are_bytes() {
+    let mut b = Bundle::new("printf %s \"$A\" | wc -c; env | cut -c1 | tr -d '\\n'; exec sleep 30");
+    b.spec["process"]["env"] = json!(["PATH=/bin", "A=old", "Z=1"]);
+    // A=\xff\xfe takes the place of A=old, B=\x80 comes last.
+    b.spec["annotations"] = json!({"dev.berth.env-bytes": "[\"413dfffe\", \"423d80\"]"});
+    let (created, _reader) = b.launch().expect("launch");
+    let own = super::bundle::exec(&created, super::bundle::argv(&["sh", "-c", "printf %s \"$A$B\" | wc -c"]))
+        .expect("exec");
+    assert_eq!(own.out, "3\n");
+    berth_runtime::kill(&created.pidfd, 9).expect("kill");
+    finish(&created);
+    b.spec["annotations"] = json!({"dev.berth.env-bytes": "[\"41\"]"});
+    assert!(b.try_run().expect_err("no =").to_string().contains("annotations"));
 }
 
 fn signals_start_at_default() {
