@@ -35,11 +35,11 @@ impl Test {
     }
 }
 
-/// Lists a module's tests: `tests![one, two]`, and `long [three]` for those of the long run. A function that is
-/// not listed is dead code, which the lints refuse.
+/// Lists a module's tests: `tests![one, two]`; `; minutes 15 [three]` for those that take so long, `; long [four]` for
+/// those of the long run. A function that is not listed is dead code, which the lints refuse.
 #[macro_export]
 macro_rules! tests {
-    ($($name:ident),* $(,)? $(; long $($slow:ident),+ $(,)?)?) => {
+    ($($name:ident),* $(,)? $(; minutes $limit:literal [$($slow:ident),+])? $(; long [$($longer:ident),+])?) => {
         /// The tests of this module.
         pub(crate) fn tests() -> Vec<$crate::harness::Test> {
             vec![
@@ -48,11 +48,18 @@ macro_rules! tests {
                     |context| Box::pin($name(context)),
                 ),)*
                 $($($crate::harness::Test {
-                    long: true,
-                    limit: std::time::Duration::from_secs(3600),
+                    limit: std::time::Duration::from_secs(60 * $limit),
                     ..$crate::harness::Test::new(
                         concat!(module_path!(), "::", stringify!($slow)),
                         |context| Box::pin($slow(context)),
+                    )
+                },)+)?
+                $($($crate::harness::Test {
+                    long: true,
+                    limit: std::time::Duration::from_secs(3600),
+                    ..$crate::harness::Test::new(
+                        concat!(module_path!(), "::", stringify!($longer)),
+                        |context| Box::pin($longer(context)),
                     )
                 },)+)?
             ]

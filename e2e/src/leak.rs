@@ -27,6 +27,15 @@ pub struct Owned {
     pub ids: BTreeSet<String>,
 }
 
+impl Owned {
+    /// Whether a cgroup's name is that of one of its sandboxes or containers: `<id>` or `berth-<id>.scope`.
+    fn knows(&self, name: &str) -> bool {
+        let bare = name.strip_suffix(".scope").unwrap_or(name);
+        let id = bare.get(bare.len().saturating_sub(64)..).unwrap_or(bare);
+        self.ids.contains(id)
+    }
+}
+
 /// What is left now, sorted, one line each.
 pub fn find(owned: &Owned) -> Vec<String> {
     let mut left = Vec::new();

@@ -196,12 +196,14 @@ impl Node {
 
     /// What the leak checker looks for.
     pub fn owned(&self) -> Owned {
-        Owned {
-            name: self.tag.name(),
-            bridge: self.tag.bridge(),
-            dir: self.dir.clone(),
-            ids: self.ids.lock().unwrap_or_else(PoisonError::into_inner).clone(),
-        }
+        // Pods of a foreign client, such as critest, are known from the daemon's log.
+        let log = std::fs::read(self.log_path()).unwrap_or_default();
+        let logged = String::from_utf8_lossy(&log);
+        let words = logged.split(|c: char| !c.is_ascii_alphanumeric());
+        let logged = words.filter(|word| word.len() == 64 && word.bytes().all(|b| b.is_ascii_hexdigit()));
+        let mut ids: BTreeSet<String> = logged.map(str::to_owned).collect();
+        ids.extend(self.ids.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned());
+        Owned { name: self.tag.name(), bridge: self.tag.bridge(), dir: self.dir.clone(), ids }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Option<Daemon>> {

@@ -1,5 +1,9 @@
 //! Images that several tests, the demo and the benchmarks use.
 
+pub mod critest;
+mod host;
+mod program;
+
 use crate::image::{Image, ImageBuilder, Layer};
 use crate::paths;
 use serde_json::json;
@@ -42,60 +46,9 @@ pub fn web(page: &str) -> anyhow::Result<Image> {
     Ok(builder.config("Entrypoint", serve).config("WorkingDir", json!("/www")).build())
 }
 
-/// The program that other runtimes keep in every pod: it waits for signals, in 141 bytes.
+/// The image that other runtimes keep in every pod: a program that waits for signals.
 pub fn pause() -> Image {
-    let layer = Layer::new().file("pause", 0o755, pause_program());
+    let layer = Layer::new().file("pause", 0o755, program::pause());
     let builder = ImageBuilder::new().layer(layer).config("Entrypoint", json!(["/pause"]));
     builder.config("User", json!("65535:65535")).build()
-}
-
-/// A static ELF program for x86-64: `loop { pause() }`.
-fn pause_program() -> Vec<u8> {
-    const BASE: u64 = 0x40_0000;
-    const HEADERS: u64 = 64 + 56;
-    // mov eax, 34 (pause); syscall; jmp back to the first.
-    let code = [0xb8, 0x22, 0, 0, 0, 0x0f, 0x05, 0xeb, 0xf7];
-    let size = HEADERS + code.len() as u64;
-    let mut elf = b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec();
-    for half in [2_u16, 62] {
-        elf.extend(half.to_le_bytes());
-    }
-    elf.extend(1_u32.to_le_bytes());
-    for long in [BASE + HEADERS, 64, 0] {
-        elf.extend(long.to_le_bytes());
-    }
-    elf.extend(0_u32.to_le_bytes());
-    for half in [64_u16, 56, 1, 64, 0, 0] {
-        elf.extend(half.to_le_bytes());
-    }
-    // One segment: readable and executable, the whole file.
-    for word in [1_u32, 5] {
-        elf.extend(word.to_le_bytes());
-    }
-    for long in [0, BASE, BASE, size, size, 0x1000] {
-        elf.extend(long.to_le_bytes());
-    }
-    elf.extend(code);
-    elf
-}
-
-#[cfg(test)]
-mod tests {
-    use super::pause_program;
-    use std::os::unix::fs::PermissionsExt;
-    use std::time::Duration;
-
-    #[test]
-    fn the_pause_program_runs_and_waits() {
-        let path = std::env::temp_dir().join(format!("berth-e2e-pause-{}", std::process::id()));
-        std::fs::write(&path, pause_program()).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let mut child = std::process::Command::new(&path).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(50));
-        let ended = child.try_wait().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-        std::fs::remove_file(&path).unwrap();
-        assert!(ended.is_none(), "{ended:?}");
-    }
 }

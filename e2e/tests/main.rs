@@ -4,6 +4,7 @@ mod bad_images;
 mod bad_requests;
 mod container;
 mod crictl;
+mod critest;
 mod daemon;
 mod images;
 mod limits;
@@ -16,6 +17,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let tests = [
+        critest::tests(),
         slice::tests(),
         crictl::tests(),
         container::tests(),

@@ -9,8 +9,8 @@ use std::process::{Command, Stdio};
 const INSTALLED: [&str; 6] = ["iproute2", "iptables", "nftables", "libseccomp-dev", "pkg-config", "procps"];
 
 /// Packages whose files go into test images: unpacked beside the peers, never installed (busybox
-/// and busybox-static exclude each other).
-const UNPACKED: [&str; 1] = ["busybox-static"];
+/// and busybox-static exclude each other, and nginx would start).
+const UNPACKED: [&str; 3] = ["busybox-static", "busybox", "nginx"];
 
 /// Installs and unpacks what is missing.
 pub(crate) fn run() -> anyhow::Result<()> {

@@ -31,6 +31,8 @@ const PEERS: [Peer; 5] = [
                 "-o=OUT/crictl",
                 "sigs.k8s.io/cri-tools/cmd/crictl",
             ],
+            // critest runs its specs side by side through it.
+            &["build", "-trimpath", "-ldflags=-s -w", "-o=OUT/ginkgo", "github.com/onsi/ginkgo/v2/ginkgo"],
             &[
                 "test",
                 "-c",

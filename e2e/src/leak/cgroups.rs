@@ -23,7 +23,7 @@ fn walk(dir: &Path, owned: &Owned, found: &mut Vec<PathBuf>) {
         let name = name.to_string_lossy();
         let above = dir.parent().and_then(Path::file_name);
         let below = above.is_some_and(|parent| *parent == *owned.name);
-        if below || owned.ids.iter().any(|id| name.contains(id.as_str())) {
+        if below || owned.knows(&name) {
             found.push(entry.path());
         } else {
             walk(&entry.path(), owned, found);

@@ -12,7 +12,7 @@ pub(super) fn find(owned: &Owned) -> Vec<Process> {
         process.pid != me
             && (process.command.contains(&owned.name)
                 || process.cgroups.contains(&owned.name)
-                || owned.ids.iter().any(|id| process.cgroups.contains(id.as_str())))
+                || process.cgroups.split(['/', '\n']).any(|name| owned.knows(name)))
     };
     processes().into_iter().filter(mine).collect()
 }

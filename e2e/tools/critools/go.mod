@@ -2,7 +2,10 @@ module berth.invalid/tools/critools
 
 go 1.26.6
 
-tool sigs.k8s.io/cri-tools/cmd/crictl
+tool (
+	github.com/onsi/ginkgo/v2/ginkgo
+	sigs.k8s.io/cri-tools/cmd/crictl
+)
 
 require (
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
