@@ -11,7 +11,7 @@ const DIGITS: usize = 6;
 ///
 /// # Errors
 /// The beginning of several ids, or the store cannot be read.
-pub fn find(index: &dyn ImageIndex, name: &str) -> Result<Option<ImageRecord>> {
+pub(super) fn find(index: &dyn ImageIndex, name: &str) -> Result<Option<ImageRecord>> {
     if let Some(found) = lookup(index, name)? {
         return Ok(Some(found));
     }
