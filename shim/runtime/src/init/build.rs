@@ -168,9 +168,9 @@ fn root_file_system(
     let private = matches!(propagation, Some((berth_sys::mount::Propagation::Private, _)));
     let path = spec.root().as_ref().map(|r| r.path().as_path());
     rootfs::cut_off(private)?;
-    let root = match overlay {
-        Some(overlay) => rootfs::attach_over(&order.bundle, overlay)?,
-        None => rootfs::attach(&order.bundle, path, order.overlay.as_ref())?,
+    let root = match (overlay, &order.overlay) {
+        (Some(mount), Some(plan)) => rootfs::attach_overlay(plan, mount)?,
+        _ => rootfs::attach(&order.bundle, path, order.overlay.as_ref())?,
     };
     let place = Place {
         root: &root,

@@ -74,6 +74,14 @@ pub(super) fn mapped(
         .map_err(|f| f.note("an overlay of id-mapped layers takes Linux 6.13"))
 }
 
+/// The directory that the overlay is attached over: one that nothing else in this namespace has to be reached through.
+pub(super) fn place(plan: &OverlayPlan) -> Result<OwnedFd, Failure> {
+    let path = plan.work.as_ref().or(plan.lower.first());
+    let path = path.ok_or_else(|| Failure::refused("mount overlay", None, "there are no layers"))?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty()).at("open layer", path)
+}
+
 fn open(plan: &OverlayPlan) -> Result<Layers, Failure> {
     let directory = |path: &Path| {
         rustix::fs::open(path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())

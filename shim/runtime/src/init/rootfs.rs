@@ -17,11 +17,10 @@ pub(super) fn cut_off(private: bool) -> Result<(), Failure> {
     rustix::mount::mount_change("/", kind | MountPropagationFlags::REC).at("set mount propagation of", "/")
 }
 
-/// Attaches a mount made before over the bundle: any directory serves as the place, nobody outside sees it.
-pub(super) fn attach_over(bundle: &Path, mount: OwnedFd) -> Result<OwnedFd, Failure> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let place = rustix::fs::open(bundle, flags, Mode::empty()).at("open bundle", bundle)?;
-    berth_sys::mount::attach(&mount, &place).at("attach root file system", bundle)?;
+/// Attaches an overlay made before.
+pub(super) fn attach_overlay(plan: &OverlayPlan, mount: OwnedFd) -> Result<OwnedFd, Failure> {
+    let place = overlay::place(plan)?;
+    berth_sys::mount::attach(&mount, &place).step("attach root file system")?;
     Ok(mount)
 }
 
@@ -32,8 +31,7 @@ pub(super) fn attach(
     plan: Option<&OverlayPlan>,
 ) -> Result<OwnedFd, Failure> {
     if let Some(plan) = plan {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let place = rustix::fs::open(bundle, flags, Mode::empty()).at("open bundle", bundle)?;
+        let place = overlay::place(plan)?;
         return overlay::mount(plan, place.as_fd());
     }
     let path = bundle.join(path.unwrap_or(Path::new("rootfs")));
@@ -51,14 +49,18 @@ pub(super) fn read_only(root: &OwnedFd) -> Result<(), Failure> {
 
 /// Makes `root` the root directory and drops everything else from this namespace.
 pub(super) fn enter(root: &OwnedFd, no_pivot: bool) -> Result<(), Failure> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let old = rustix::fs::open("/", flags, Mode::empty()).at("open", "/")?;
     rustix::process::fchdir(root).step("enter the root file system")?;
     if no_pivot {
         let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
         rustix::mount::move_mount(root, "", CWD, "/", flags).step("move the root file system")?;
         rustix::process::chroot(".").step("change root")?;
     } else {
-        // Both arguments the same: the old root ends up on top of the new one, from where it is unmounted.
+        // Both arguments the same: the old root ends up on top of the new one, from where it is unmounted. It is entered by
+        // descriptor, since "." is still the new one: what is done to it must not reach the container's own mounts.
         rustix::process::pivot_root(".", ".").step("pivot root")?;
+        rustix::process::fchdir(&old).step("enter the old root")?;
         let slave = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
         rustix::mount::mount_change(".", slave).step("cut off the old root")?;
         rustix::mount::unmount(".", UnmountFlags::DETACH).step("unmount the old root")?;

@@ -24,6 +24,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("mounts::copy_up", copy_up),
     ("mounts::idmapped", idmapped),
     ("mounts::sysctls", sysctls),
+    ("mounts::propagation_both_ways", propagation_both_ways),
+    ("mounts::the_pods_own_files_win", the_pods_own_files_win),
 ];
 
 fn host_dir(b: &Bundle, name: &str) -> std::path::PathBuf {
@@ -223,4 +225,70 @@ fn sysctls() {
     let mut b = Bundle::new("cat /proc/sys/net/ipv4/ip_forward /proc/sys/kernel/msgmax");
     b.spec["linux"]["sysctl"] = json!({"net.ipv4.ip_forward": "1", "kernel.msgmax": "9000"});
     assert_eq!(b.output(), "1\n9000\n");
+}
+
+fn run_mount(args: &[&str], path: &Path) {
+    let (program, rest) = args.split_first().expect("program");
+    assert!(std::process::Command::new(program).args(rest).arg(path).status().expect("run").success());
+}
+
+/// A shared tmpfs on the host; gone when dropped.
+struct Shared(std::path::PathBuf);
+
+impl Shared {
+    fn new(b: &Bundle) -> Self {
+        let dir = host_dir(b, "shared");
+        run_mount(&["mount", "-t", "tmpfs", "tmpfs"], &dir);
+        run_mount(&["mount", "--make-shared"], &dir);
+        for name in ["in", "out"] {
+            std::fs::create_dir(dir.join(name)).expect("mkdir");
+        }
+        Self(dir)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        for path in [self.0.join("in"), self.0.join("out"), self.0.clone()] {
+            let _ =
+                std::process::Command::new("umount").arg(path).stderr(std::process::Stdio::null()).status();
+        }
+    }
+}
+
+fn propagation_both_ways() {
+    let mut b = Bundle::new(
+        "mount -t tmpfs tmpfs /both/out && touch /both/out/made; mount -t tmpfs tmpfs /private/in && touch /private/in/hidden; \
+         echo ready; until test -e /down/in/later; do sleep 0.05; done; test -e /none/in/later || echo cut-off",
+    );
+    let shared = Shared::new(&b);
+    for (destination, option) in
+        [("/both", "rshared"), ("/down", "rslave"), ("/private", "rprivate"), ("/none", "rprivate")]
+    {
+        b.mount(json!({"destination": destination, "source": shared.0, "options": ["rbind", option]}));
+    }
+    let admin = json!(["CAP_SYS_ADMIN"]);
+    b.spec["process"]["capabilities"] = json!({"bounding": admin, "permitted": admin, "effective": admin});
+    let (created, reader) = b.launch().expect("launch");
+    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(reader));
+    assert_eq!(lines.next().expect("line").expect("text"), "ready");
+    assert!(shared.0.join("out/made").exists(), "a mount made inside a shared volume reaches the host");
+    assert!(!shared.0.join("in/hidden").exists(), "a private one does not");
+    run_mount(&["mount", "-t", "tmpfs", "tmpfs"], &shared.0.join("in"));
+    std::fs::write(shared.0.join("in/later"), "").expect("write");
+    assert_eq!(lines.next().expect("line").expect("text"), "cut-off");
+    assert_eq!(super::bundle::finish(&created), 0);
+}
+
+fn the_pods_own_files_win() {
+    let mut b = Bundle::new("cat /etc/passwd /etc/hosts; ls /dev/shm").with_overlay();
+    for name in ["passwd", "hosts"] {
+        std::fs::write(b.dir.join(name), format!("{name} of the pod\n")).expect("write");
+        b.mount(json!({"destination": format!("/etc/{name}"), "source": name, "options": ["bind", "ro"]}));
+    }
+    std::fs::write(host_dir(&b, "shm").join("mine"), "").expect("write");
+    b.mount(json!({"destination": "/dev/shm", "source": b.dir.join("shm"), "options": ["rbind"]}));
+    b.spec["process"]["user"] = json!({"uid": 12345, "gid": 0});
+    assert_eq!(b.output(), "passwd of the pod\nhosts of the pod\nmine\n");
+    assert!(std::fs::read_to_string(b.rootfs().join("etc/passwd")).expect("read").contains("root:x"));
 }
