@@ -29,6 +29,7 @@ struct Inner {
     sequence: AtomicU64,
     metas: Mutex<HashMap<LayerKey, LayerMeta>>,
     sync: Mutex<()>,
+    leftovers: Vec<Error>,
 }
 
 /// A layer being made: a private directory with an empty `fs/` inside. Dropped without
@@ -57,9 +58,16 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        if !self.kept {
-            // Best effort: whatever stays is removed when the store is opened again.
-            let _ = remove::tree(&self.path);
+        if self.kept {
+            return;
+        }
+        // A worker that is just being killed may still add something. Whatever stays for another reason is removed when
+        // the store is opened again.
+        for _ in 0..3 {
+            if remove::tree(&self.path).is_ok() {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(20));
         }
     }
 }
@@ -74,18 +82,27 @@ impl Snapshots {
     /// that keeps a second daemon away from this root.
     ///
     /// # Errors
-    /// When a directory cannot be made.
+    /// When a directory cannot be made. What cannot be removed is no reason: see [`leftovers`](Self::leftovers).
     pub fn open(root: &Path) -> Result<Self> {
         let dir = |name: &str| root.join(name);
         let (layers, containers, staging) = (dir("layers"), dir("containers"), dir("staging"));
         for path in [&layers, &containers, &staging] {
             ensure_dir(path)?;
         }
-        for name in names(&staging)? {
-            remove::tree(&staging.join(name))?;
-        }
-        let (sequence, metas, sync) = (AtomicU64::new(0), Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { layers, containers, staging, sequence, metas, sync })))
+        let stuck = names(&staging)?.into_iter().map(|name| remove::tree(&staging.join(name)));
+        let leftovers = stuck.filter_map(Result::err).collect();
+        // Above every number of an earlier daemon, whose leftovers may still be there.
+        let start = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let start = start.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
+        let (sequence, metas, sync) = (AtomicU64::new(start), Mutex::default(), Mutex::default());
+        Ok(Self(Arc::new(Inner { layers, containers, staging, sequence, metas, sync, leftovers })))
+    }
+
+    /// What a crash left and could not be removed at open: something is mounted in it, or the disk fails. It takes
+    /// space and does no other harm; the next open tries again.
+    #[must_use]
+    pub fn leftovers(&self) -> &[Error] {
+        &self.0.leftovers
     }
 
     fn staging_name(&self, what: &str) -> PathBuf {

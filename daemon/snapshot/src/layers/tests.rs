@@ -90,3 +90,35 @@ fn ids_that_are_paths_are_refused() {
         assert!(matches!(store.container_remove(id), Err(Error::BadId(_))), "{id}");
     }
 }
+
+#[test]
+fn a_layer_that_occurs_twice_is_mounted_once_at_its_topmost_place() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Snapshots::open(dir.path()).unwrap();
+    let root =
+        |mode| LayerMeta { root: Some(RootAttributes { mode, ..Default::default() }), ..Default::default() };
+    let empty = layer(&store, 'e', &root(0o711));
+    let full = layer(&store, 'f', &root(0o700));
+    let other = layer(&store, 'b', &LayerMeta::default());
+    let layers = [&full, &empty, &other, &empty, &full, &empty].map(Clone::clone);
+    let plan = store.container_create("c1", &layers).unwrap();
+    assert_eq!(plan.lower, [&empty, &full, &other].map(|key| store.layer_path(key)));
+    assert_eq!(rustix::fs::lstat(&plan.upper).unwrap().st_mode & 0o7777, 0o711);
+    let many: Vec<_> = std::iter::repeat_n(empty.clone(), 600).collect();
+    assert_eq!(store.container_create("c2", &many).unwrap().lower, [store.layer_path(&empty)]);
+}
+
+#[test]
+fn what_cannot_be_removed_does_not_keep_the_store_closed() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Snapshots::open(dir.path()).unwrap();
+    let staging = store.layer_stage().unwrap();
+    let busy = staging.path().join("fs");
+    rustix::mount::mount(&busy, &busy, c"", rustix::mount::MountFlags::BIND, None).unwrap();
+    std::mem::forget(staging);
+    let store = Snapshots::open(dir.path()).unwrap();
+    let stuck = matches!(store.leftovers(), [Error::Mounted(_)]);
+    let next = store.layer_stage();
+    rustix::mount::unmount(&busy, rustix::mount::UnmountFlags::DETACH).unwrap();
+    assert!(stuck && next.is_ok());
+}
