@@ -5,9 +5,10 @@ use super::{facts, spec};
 use crate::pod::{Error, Ground, faults};
 use crate::sandbox::Resources;
 use crate::supervisor::Shim;
-use berth_core::{ContainerId, ErrorClass, Timestamp};
+use berth_core::{Classified, ContainerId, ErrorClass, Timestamp};
 use berth_proto::shim::{
-    ExecSyncRequest, ExecSyncResponse, KillRequest, ReopenLogRequest, StartRequest, UpdateRequest,
+    ExecSyncRequest, ExecSyncResponse, KillRequest, ListRequest, ReopenLogRequest, StartRequest,
+    UpdateRequest,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +24,25 @@ fn there(shim: Option<&Shim>, id: ContainerId) -> Result<&Shim, Error> {
 pub(crate) async fn start(shim: Option<&Shim>, id: ContainerId) -> Result<Timestamp, Error> {
     let fault = |fault| Error::step("start container", &fault);
     faults::START_BEGUN.pass().map_err(fault)?;
-    let started = there(shim, id)?.start(&StartRequest { id: id.to_string() }).await?;
-    faults::START_DONE.pass().map_err(fault)?;
-    Ok(Timestamp(started.started_at))
+    let shim = there(shim, id)?;
+    let started = match shim.start(&StartRequest { id: id.to_string() }).await {
+        Ok(started) => faults::START_DONE.pass().map_err(fault).map(|()| Timestamp(started.started_at)),
+        Err(error) if matches!(error.class(), ErrorClass::DeadlineExceeded | ErrorClass::Unavailable) => {
+            Err(error)
+        }
+        Err(refused) => return Err(refused),
+    };
+    match started {
+        Ok(at) => Ok(at),
+        Err(error) => started_after_all(shim, id, error).await,
+    }
+}
+
+/// The answer to a start got lost: the shim knows whether it happened.
+async fn started_after_all(shim: &Shim, id: ContainerId, error: Error) -> Result<Timestamp, Error> {
+    let known = shim.list(&ListRequest {}).await.unwrap_or_default().containers;
+    let found = known.into_iter().find(|state| state.id == id.as_str() && state.started_at > 0);
+    found.map(|state| Timestamp(state.started_at)).ok_or(error)
 }
 
 /// Signals it. A failure is only told: whoever waits for its end has a deadline.

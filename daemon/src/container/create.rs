@@ -2,8 +2,10 @@
 
 use super::spec::{self, Facts};
 use super::{ContainerConfig, ContainerRecord, ContainerState, DEFAULT_STOP_SIGNAL, RunUser, end, facts};
+use crate::blocking::Room;
 use crate::pod::machine::Draft;
 use crate::pod::{Cancel, Error, Ground, ImageForContainer, PodView, Row, faults};
+use crate::probe::Wish;
 use crate::sandbox::SandboxRecord;
 use crate::supervisor::Shim;
 use crate::undo::Undo;
@@ -58,7 +60,7 @@ pub(crate) async fn create(place: Place<'_>, draft: Draft, cancel: Cancel) -> Re
 
 async fn image(ground: &Arc<Ground>, config: &Arc<ContainerConfig>) -> Result<ImageForContainer, Error> {
     let (images, config) = (Arc::clone(&ground.images), Arc::clone(config));
-    ground.block("look up the image", move || images.resolve(&config.image.image)).await
+    ground.block_in(Room::Look, "look up the image", move || images.resolve(&config.image.image)).await
 }
 
 fn begin(place: &Place<'_>, draft: &Draft, image: &ImageForContainer) -> Result<ContainerRecord, Error> {
@@ -156,20 +158,21 @@ impl Making<'_> {
         let bundle = self.place.ground.paths(self.record.sandbox).bundle(self.record.id);
         let (ground, dir) = (Arc::clone(self.place.ground), bundle.clone());
         self.undo.push("remove the bundle", move || end::remove_bundle(Arc::clone(&ground), dir.clone()));
-        let (dir, log) = (bundle.clone(), self.record.log.clone());
+        let dir = bundle.clone();
         let written = self.place.ground.block("write the bundle", move || {
             let failed =
                 |error: std::io::Error| Error::internal(format!("write the bundle {}", dir.display()), error);
             std::fs::create_dir_all(dir.join("rootfs")).map_err(failed)?;
             let text =
                 serde_json::to_vec(&spec).map_err(|error| Error::internal("write config.json", error))?;
-            std::fs::write(dir.join("config.json"), text).map_err(failed)?;
-            match log.as_deref().and_then(std::path::Path::parent) {
-                Some(parent) => std::fs::create_dir_all(parent).map_err(failed),
-                None => Ok(()),
-            }
+            std::fs::write(dir.join("config.json"), text).map_err(failed)
         });
-        written.await.map(|()| bundle)
+        written.await?;
+        if let Some(logs) = self.record.log.as_deref().and_then(std::path::Path::parent) {
+            let made = self.place.ground.blocking.host_path(logs, Wish::MakeDirectory).await;
+            made.map_err(|error| Error::step("make the log's directory", &error))?;
+        }
+        Ok(bundle)
     }
 
     async fn in_shim(

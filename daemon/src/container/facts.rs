@@ -21,10 +21,10 @@ const CAP_SYS_RESOURCE: u32 = 24;
 
 /// Gathers the facts for one container.
 pub(super) async fn gather(place: &Place<'_>, config: &Arc<ContainerConfig>) -> Result<Facts, Error> {
-    let mut mounts = Vec::with_capacity(config.mounts.len());
-    for mount in &config.mounts {
-        mounts.push(host_path::resolve(place.ground, mount).await?);
-    }
+    // Beside each other: ten volumes of one dead server take no longer than one.
+    let mounts = config.mounts.iter().map(|mount| host_path::resolve(place.ground, mount));
+    let (mounts, ()) =
+        futures_util::try_join!(futures_util::future::try_join_all(mounts), answer(place, config))?;
     let target_pid = target(place, config)?;
     let pod_files = pod_files(place);
     let (ground, config) = (Arc::clone(place.ground), Arc::clone(config));
@@ -45,6 +45,17 @@ pub(super) async fn gather(place: &Place<'_>, config: &Arc<ContainerConfig>) -> 
         })
     });
     looked.await
+}
+
+/// Devices and profiles are read below in a thread of the daemon's, so they must answer before.
+async fn answer(place: &Place<'_>, config: &ContainerConfig) -> Result<(), Error> {
+    let devices = config.devices.iter().map(|device| ("config.devices", device.host_path.as_str()));
+    let profile = match &config.security.seccomp {
+        Some(SecurityProfile::Localhost(path)) => Some(("the seccomp profile", path.as_str())),
+        _ => None,
+    };
+    let named = devices.chain(profile).map(|(step, path)| host_path::answers(place.ground, step, path));
+    futures_util::future::try_join_all(named).await.map(drop)
 }
 
 fn hostname(place: &Place<'_>) -> String {

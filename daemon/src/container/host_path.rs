@@ -1,54 +1,27 @@
-//! Paths of the host that a container mounts: made when they are missing, looked at with a deadline.
-//!
-//! A dead network file system blocks whoever looks at it. Such a look must not take the daemon along: it is left
-//! behind on its thread, and the error names the path.
+//! Paths of the host that a container names: made when they are missing, looked at with a deadline.
 
 use super::spec::BoundMount;
 use super::{Mount, Propagation};
+use crate::blocking::Room;
 use crate::pod::{Error, Ground};
+use crate::probe::Wish;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long one path may take.
-const WITHIN: Duration = Duration::from_secs(20);
 
 /// Makes sure that a mount's source is there, and gives it without symbolic links.
 ///
 /// # Errors
 /// Names the path, and says when it did not answer.
 pub(super) async fn resolve(ground: &Arc<Ground>, mount: &Mount) -> Result<BoundMount, Error> {
-    let (asked, host_path) = (mount.clone(), mount.host_path.clone());
-    let look = ground.block("look at a host path", move || look(&asked));
-    let late = || Error::Deadline {
-        what: format!("looking at host path {host_path:?}"),
-        seconds: WITHIN.as_secs(),
-        hint: "; its file system does not answer",
-    };
-    tokio::time::timeout(WITHIN, look).await.map_err(|_| late())?
-}
-
-fn look(mount: &Mount) -> Result<BoundMount, Error> {
-    let path = Path::new(&mount.host_path);
-    let failed = |act: &str, error: std::io::Error| {
-        Error::internal(
-            format!("{act} host path {:?} for {:?}", mount.host_path, mount.container_path),
-            error,
-        )
-    };
-    if let Err(error) = std::fs::metadata(path) {
-        match error.kind() {
-            std::io::ErrorKind::NotFound => {
-                std::fs::create_dir_all(path).map_err(|error| failed("make", error))?
-            }
-            _ => return Err(failed("look at", error)),
-        }
-    }
-    let source = std::fs::canonicalize(path).map_err(|error| failed("resolve", error))?;
-    let source = source.into_os_string().into_string();
+    let found = ground.blocking.host_path(Path::new(&mount.host_path), Wish::MakeDirectory).await;
+    let found = found.map_err(|error| Error::step(format!("mount at {:?}", mount.container_path), &error))?;
+    let source = found.into_os_string().into_string();
     let source =
         source.map_err(|_| Error::invalid("config.mounts.host_path", "leads to a path that is not UTF-8"))?;
-    propagation(mount, &source)?;
+    if mount.propagation != Propagation::Private {
+        let (kind, source) = (mount.propagation, source.clone());
+        ground.block_in(Room::Look, "look at the mount table", move || propagation(kind, &source)).await?;
+    }
     Ok(BoundMount {
         source,
         destination: mount.container_path.clone(),
@@ -59,21 +32,29 @@ fn look(mount: &Mount) -> Result<BoundMount, Error> {
     })
 }
 
-/// Mounts can only travel from where the host's own mount lets them.
-fn propagation(mount: &Mount, source: &str) -> Result<(), Error> {
-    if mount.propagation == Propagation::Private {
-        return Ok(());
+/// Makes sure that something on the host answers before a thread of the daemon touches it.
+///
+/// # Errors
+/// Names the path, when it does not answer. Whatever else is wrong with it is found by whoever uses it.
+pub(super) async fn answers(ground: &Arc<Ground>, step: &str, path: &str) -> Result<(), Error> {
+    match ground.blocking.host_path(Path::new(path), Wish::Look).await {
+        Ok(_) | Err(crate::probe::ProbeError::Failed { .. }) => Ok(()),
+        Err(silent) => Err(Error::step(step, &silent)),
     }
+}
+
+/// Mounts can only travel from where the host's own mount lets them.
+fn propagation(kind: Propagation, source: &str) -> Result<(), Error> {
     let table = std::fs::read_to_string("/proc/self/mountinfo");
     let table = table.map_err(|error| Error::internal("read /proc/self/mountinfo", error))?;
     let Some((point, tags)) = mount_of(&table, source) else { return Ok(()) };
     let shared = tags.contains("shared:");
-    let fine = match mount.propagation {
+    let fine = match kind {
         Propagation::Bidirectional => shared,
         _ => shared || tags.contains("master:"),
     };
     let wanted =
-        if mount.propagation == Propagation::Bidirectional { "a shared" } else { "a shared or slave" };
+        if kind == Propagation::Bidirectional { "a shared" } else { "a shared or slave" };
     match fine {
         true => Ok(()),
         false => {
@@ -121,21 +102,5 @@ mod tests {
         assert_eq!(mount_of(TABLE, "/mnt/ax"), Some(("/".to_owned(), "")));
         assert_eq!(mount_of(TABLE, "/mnt/a b/x"), Some(("/mnt/a b".to_owned(), "shared:7")));
         assert_eq!(mount_of(TABLE, "/mnt/c"), Some(("/mnt/c".to_owned(), "shared:9 master:3")));
-    }
-
-    #[test]
-    fn a_missing_path_is_made_and_links_are_followed() {
-        let dir = tempfile::tempdir().unwrap();
-        let (made, link) = (dir.path().join("a/b"), dir.path().join("link"));
-        std::os::unix::fs::symlink("a", &link).unwrap();
-        let mount = |path: &Path| Mount {
-            host_path: path.to_str().unwrap().to_owned(),
-            container_path: "/x".into(),
-            ..Mount::default()
-        };
-        look(&mount(&made)).unwrap();
-        assert!(made.is_dir());
-        let through = look(&mount(&link.join("b"))).unwrap();
-        assert_eq!(Path::new(&through.source), made.canonicalize().unwrap());
     }
 }

@@ -1,5 +1,6 @@
 //! Attachments that outlived their pods: kept in the store, tried again until they can be detached.
 
+use crate::blocking::Room;
 use crate::pod::{Error, Ground};
 use berth_core::{SandboxId, Timestamp};
 use berth_network::cni::leftover::{Failures, Leftover};
@@ -36,7 +37,7 @@ pub(crate) async fn keep_trying(ground: Arc<Ground>) {
     loop {
         tokio::time::sleep(EVERY).await;
         let base = Arc::clone(&ground);
-        let tried = ground.block("try leftover attachments", move || {
+        let tried = ground.block_in(Room::Detach, "try leftover attachments", move || {
             for (key, leftover) in all(&base).into_iter().filter(|(_, leftover)| leftover.is_due(now())) {
                 try_again(&base, &key, leftover)?;
             }

@@ -2,7 +2,7 @@
 
 use super::clock::Clock;
 use super::{Error, Recorder};
-use crate::blocking::Blocking;
+use crate::blocking::{Blocking, Room};
 use berth_cgroup::{Driver, Hierarchies};
 use berth_core::{ContainerId, SandboxId};
 use berth_network::Manager;
@@ -147,7 +147,20 @@ impl Ground {
         what: &'static str,
         work: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.blocking.run(what, work).await.map_err(|error| Error::step(what, &error))?
+        self.block_in(Room::Work, what, work).await
+    }
+
+    /// The same against another bound.
+    ///
+    /// # Errors
+    /// The work's own, or the door is closed.
+    pub(crate) async fn block_in<T: Send + 'static>(
+        &self,
+        room: Room,
+        what: &'static str,
+        work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.blocking.run_in(room, what, work).await.map_err(|error| Error::step(what, &error))?
     }
 
     /// Saves rows and waits for it.

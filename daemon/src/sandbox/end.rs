@@ -1,6 +1,7 @@
 //! The steps that unmake a sandbox. Each succeeds where nothing is left to do, so that all can be tried again.
 
 use super::{SandboxNetwork, SandboxRecord, shm};
+use crate::blocking::Room;
 use crate::gc::leftover;
 use crate::pod::{Error, Ground, Row, faults};
 use crate::supervisor::{self, Shim};
@@ -34,7 +35,7 @@ async fn detach(ground: &Arc<Ground>, record: &SandboxRecord) -> (SandboxNetwork
         return (record.network.clone(), Ok(()));
     };
     let (base, id) = (Arc::clone(ground), record.id);
-    let detached = ground.block("detach the network", move || {
+    let detached = ground.block_in(Room::Detach, "detach the network", move || {
         let failed = attachment.as_ref().and_then(|attachment| base.network.teardown(attachment).err());
         let (Some(error), Some(attachment)) = (failed, attachment) else { return Ok(released(&netns)) };
         let failures = Failures::note(failures.as_ref(), leftover::now(), &error);

@@ -5,14 +5,16 @@ use super::{
     Live, NamespacePaths, SandboxConfig, SandboxNetwork, SandboxRecord, SandboxState, end, files, network,
     shm, sysctl,
 };
+use crate::blocking::Room;
 use crate::pod::{Cancel, Error, Ground, Row, faults, stamp};
+use crate::probe::Wish;
 use crate::supervisor::{self, Shim};
 use crate::undo::Undo;
 use berth_core::fault::Point;
 use berth_core::{SandboxId, Timestamp};
 use berth_network::{Attachment, Netns};
 use berth_proto::shim::StartSandboxRequest;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A sandbox that has been made.
@@ -162,7 +164,15 @@ impl Making<'_> {
             let (ground, record) = undo.clone();
             async move { end::tear_down(&ground, &record, None).await.1 }
         });
-        ground.clone().block("make the sandbox's directory", move || make_directories(&ground, &record)).await
+        let base = Arc::clone(&ground);
+        ground.block("make the sandbox's directory", move || make_directories(&base, &record)).await?;
+        match self.record.config.log_directory.as_str() {
+            "" => Ok(()),
+            logs => {
+                let made = ground.blocking.host_path(Path::new(logs), Wish::MakeDirectory).await;
+                made.map(drop).map_err(|error| Error::step("make the log directory", &error))
+            }
+        }
     }
 
     fn note(&mut self, got: Attachment) {
@@ -221,12 +231,7 @@ fn make_directories(ground: &Ground, record: &SandboxRecord) -> Result<(), Error
     if !record.config.host_ipc() {
         shm::make(&paths.shm())?;
     }
-    end::make_cgroup(ground, record)?;
-    match record.config.log_directory.as_str() {
-        "" => Ok(()),
-        logs => std::fs::create_dir_all(logs)
-            .map_err(|error| Error::internal(format!("make log directory {logs}"), error)),
-    }
+    end::make_cgroup(ground, record)
 }
 
 fn private_dir(path: &std::path::Path) -> Result<(), Error> {
@@ -241,7 +246,7 @@ async fn attach(ground: &Arc<Ground>, record: &SandboxRecord) -> Result<Option<A
         return Ok(None);
     };
     let (base, netns, planned) = (Arc::clone(ground), netns.clone(), planned.clone());
-    let attached = ground.block("attach the network", move || {
+    let attached = ground.block_in(Room::Attach, "attach the network", move || {
         Netns::create(&netns).map_err(|error| Error::internal("make the network namespace", error))?;
         faults::RUN_NETNS.pass().map_err(|fault| Error::step("run sandbox", &fault))?;
         let got =
