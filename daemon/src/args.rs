@@ -26,7 +26,7 @@ pub struct Args {
     /// Form of a log line
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<Format>,
-    /// Let the environment variable BERTH_FAULTS arm fault points (tests only)
+    /// Let BERTH_FAULTS in the environment and <state>/faults.sock arm fault points (tests only)
     #[arg(long, hide = true)]
     pub allow_faults: bool,
     /// What to do instead of serving

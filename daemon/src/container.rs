@@ -9,6 +9,7 @@ mod facts;
 mod host_path;
 mod record;
 pub mod spec;
+mod target;
 
 pub(crate) use act::{exec_sync, reopen_log, signal, start, update};
 pub(crate) use check::check;

@@ -41,7 +41,7 @@ pub(crate) async fn collect(
 /// A pod without a record: its shim is ended, which kills what it runs, and its directory removed.
 async fn pod(ground: &Arc<Ground>, id: SandboxId) -> Result<(), Error> {
     let paths = PodPaths::new(&ground.state, id);
-    supervisor::end_at(&paths, id).await?;
+    supervisor::end_at(&paths, id, None).await?;
     let swept = ground.block("remove a directory without a record", move || {
         let _ = std::fs::remove_file(&paths.socket);
         sandbox::sweep(&paths.dir)

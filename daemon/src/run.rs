@@ -72,6 +72,9 @@ fn daemon(args: &Args) -> anyhow::Result<()> {
     let paths = Paths::new(&config);
     paths.prepare()?;
     let _locks = Locks::take(&paths)?;
+    if args.allow_faults {
+        faults::listen(&paths.state.join("faults.sock")).context("listen for fault points")?;
+    }
     let runtime = runtime().context("start the async runtime")?;
     let served = runtime.block_on(serve(config, paths));
     // Whatever still blocks in a thread must not keep a stopped daemon alive.

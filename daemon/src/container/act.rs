@@ -48,6 +48,9 @@ async fn started_after_all(shim: &Shim, id: ContainerId, error: Error) -> Result
 /// Signals it. A failure is only told: whoever waits for its end has a deadline.
 pub(crate) async fn signal(shim: Option<&Shim>, id: ContainerId, signal: u32, all: bool) {
     let Some(shim) = shim else { return };
+    if let Err(fault) = faults::SIGNAL_BEGUN.pass() {
+        return tracing::warn!(container = %id, signal, all, %fault, "a signal could not be sent");
+    }
     if let Err(error) = shim.kill(&KillRequest { id: id.to_string(), signal, all }).await {
         tracing::warn!(container = %id, signal, all, %error, "a signal could not be sent");
     }

@@ -15,6 +15,10 @@ use berth_proto::shim::{CreateRequest, Overlay, UserLookup};
 use berth_snapshot::OverlayPlan;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// How long the shim may still work on a container that has been given up; then it is deleted under its hands.
+const CREATE_MARGIN: Duration = Duration::from_secs(10);
 
 /// Where a container is made.
 pub(crate) struct Place<'a> {
@@ -98,7 +102,10 @@ fn stop_signal(config: &ContainerConfig, image: &ImageForContainer) -> Result<u3
 impl Making<'_> {
     async fn steps(&mut self, config: &Arc<ContainerConfig>) -> Result<(), Error> {
         let run_as = spec::run_as(config, &self.image)?;
-        let facts = facts::gather(&self.place, config).await?;
+        let facts = facts::gather(&self.place, config);
+        let facts = self.cancel.or("CreateContainer", facts).await?;
+        // Held until the shim is done with it.
+        let _target = facts.target_pid.clone();
         self.check()?;
         self.save_first().await?;
         self.point(&faults::CREATE_BEGUN)?;
@@ -181,10 +188,11 @@ impl Making<'_> {
         plan: OverlayPlan,
         run_as: spec::RunAs,
     ) -> Result<berth_proto::shim::CreateResponse, Error> {
-        let (shim, id) = (self.shim.clone(), self.record.id);
-        self.undo.push("delete the container in the shim", move || {
-            let shim = shim.clone();
-            async move { end::delete_in(&shim, id).await }
+        let (shim, record) = (self.shim.clone(), Arc::new(self.record.clone()));
+        let (ground, id) = (Arc::clone(self.place.ground), self.record.id);
+        self.undo.push("free what the container holds in its shim", move || {
+            let (ground, record, shim) = (Arc::clone(&ground), Arc::clone(&record), shim.clone());
+            async move { end::free(&ground, &record, Some(&shim)).await }
         });
         let text = |path: &std::path::Path| path.to_string_lossy().into_owned();
         let config = &self.record.config;
@@ -210,6 +218,7 @@ impl Making<'_> {
             systemd_cgroup: self.place.ground.driver == Driver::Systemd,
             log_line_max: 0,
         };
-        self.shim.create(&request).await
+        let work = self.shim.create(&request);
+        self.cancel.or_late("CreateContainer", CREATE_MARGIN, work).await
     }
 }

@@ -24,10 +24,7 @@ pub(crate) async fn delete(
 ) -> Result<(), Error> {
     let fault = |fault| Error::step("remove container", &fault);
     faults::DELETE_BEGUN.pass().map_err(fault)?;
-    match shim {
-        Some(shim) => delete_in(shim, record.id).await?,
-        None => delete_cgroup(ground, record).await?,
-    }
+    free(ground, record, shim).await?;
     faults::DELETE_FREED.pass().map_err(fault)?;
     remove_layer(Arc::clone(ground), record.id).await?;
     remove_bundle(Arc::clone(ground), ground.paths(record.sandbox).bundle(record.id)).await?;
@@ -35,12 +32,19 @@ pub(crate) async fn delete(
     ground.save(vec![Row::NoContainer(record.id)]).await
 }
 
-/// Deletes a container in its shim; one that the shim does not know, or a shim that is gone, is as good.
-pub(super) async fn delete_in(shim: &Shim, id: ContainerId) -> Result<(), Error> {
-    match shim.delete(&DeleteRequest { id: id.to_string() }).await {
+/// Frees what a container holds in the kernel. Its shim does that; where there is none any more, its cgroup is killed
+/// and deleted from here.
+pub(super) async fn free(
+    ground: &Arc<Ground>,
+    record: &Arc<ContainerRecord>,
+    shim: Option<&Shim>,
+) -> Result<(), Error> {
+    let Some(shim) = shim else { return delete_cgroup(ground, record).await };
+    match shim.delete(&DeleteRequest { id: record.id.to_string() }).await {
+        Ok(_) => Ok(()),
         Err(error) if error.class() == ErrorClass::NotFound => Ok(()),
-        Err(Error::ShimGone(_)) => Ok(()),
-        done => done.map(drop),
+        Err(Error::ShimGone(_)) => delete_cgroup(ground, record).await,
+        Err(error) => Err(error),
     }
 }
 
@@ -65,11 +69,14 @@ pub(super) async fn remove_bundle(ground: Arc<Ground>, dir: PathBuf) -> Result<(
 
 async fn delete_cgroup(ground: &Arc<Ground>, record: &Arc<ContainerRecord>) -> Result<(), Error> {
     let (base, record) = (Arc::clone(ground), Arc::clone(record));
-    let deleted = ground.block("delete the container's cgroup", move || match open(&base, &record)? {
-        Some(cgroup) => {
-            cgroup.delete().map_err(|error| Error::internal("delete the container's cgroup", error))
+    let deleted = ground.block("delete the container's cgroup", move || {
+        kill(&base, &record)?;
+        match open(&base, &record)? {
+            Some(cgroup) => {
+                cgroup.delete().map_err(|error| Error::internal("delete the container's cgroup", error))
+            }
+            None => Ok(()),
         }
-        None => Ok(()),
     });
     deleted.await
 }
@@ -102,7 +109,12 @@ fn kill(ground: &Ground, record: &ContainerRecord) -> Result<(), Error> {
 }
 
 fn open(ground: &Ground, record: &ContainerRecord) -> Result<Option<Cgroup>, Error> {
-    let path = CgroupPath::parse(ground.driver, &record.cgroup);
+    // A damaged record has none.
+    if record.cgroup.is_empty() {
+        return Ok(None);
+    }
+    // By the form it was recorded in: the node's driver may be another one since.
+    let path = CgroupPath::recorded(&record.cgroup);
     let path = path.map_err(|error| Error::internal("read the container's cgroup path", error))?;
     match Cgroup::open(&ground.hierarchies, &path) {
         Ok(cgroup) => Ok(Some(cgroup)),

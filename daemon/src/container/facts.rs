@@ -2,6 +2,7 @@
 
 use super::create::Place;
 use super::spec::Facts;
+use super::target::Target;
 use super::{ContainerConfig, Device, host_path};
 use crate::container::ContainerState;
 use crate::pod::{Error, Ground};
@@ -23,8 +24,7 @@ const CAP_SYS_RESOURCE: u32 = 24;
 pub(super) async fn gather(place: &Place<'_>, config: &Arc<ContainerConfig>) -> Result<Facts, Error> {
     // Beside each other: ten volumes of one dead server take no longer than one.
     let mounts = config.mounts.iter().map(|mount| host_path::resolve(place.ground, mount));
-    let (mounts, ()) =
-        futures_util::try_join!(futures_util::future::try_join_all(mounts), answer(place, config))?;
+    let (mounts, ()) = tokio::try_join!(futures_util::future::try_join_all(mounts), answer(place, config))?;
     let target_pid = target(place, config)?;
     let pod_files = pod_files(place);
     let (ground, config) = (Arc::clone(place.ground), Arc::clone(config));
@@ -77,7 +77,7 @@ fn pod_files(place: &Place<'_>) -> Vec<(String, String)> {
     all
 }
 
-fn target(place: &Place<'_>, config: &ContainerConfig) -> Result<Option<String>, Error> {
+fn target(place: &Place<'_>, config: &ContainerConfig) -> Result<Option<Target>, Error> {
     let namespaces = &config.security.namespaces;
     if namespaces.pid != NamespaceMode::Target {
         return Ok(None);
@@ -86,7 +86,7 @@ fn target(place: &Place<'_>, config: &ContainerConfig) -> Result<Option<String>,
     let id =
         ContainerId::parse(&namespaces.target).map_err(|error| Error::invalid(field, error.to_string()))?;
     match place.pod.containers.get(&id).map(|record| &record.state) {
-        Some(ContainerState::Running { pid, .. }) => Ok(Some(format!("/proc/{pid}/ns/pid"))),
+        Some(ContainerState::Running { pid, .. }) => Target::open(*pid, id).map(Some),
         Some(_) => Err(Error::invalid(field, format!("container {id} is not running"))),
         None => Err(Error::invalid(field, format!("container {id} is not in this pod"))),
     }

@@ -53,8 +53,7 @@ fn propagation(kind: Propagation, source: &str) -> Result<(), Error> {
         Propagation::Bidirectional => shared,
         _ => shared || tags.contains("master:"),
     };
-    let wanted =
-        if kind == Propagation::Bidirectional { "a shared" } else { "a shared or slave" };
+    let wanted = if kind == Propagation::Bidirectional { "a shared" } else { "a shared or slave" };
     match fine {
         true => Ok(()),
         false => {

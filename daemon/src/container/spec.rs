@@ -19,6 +19,7 @@ pub(crate) use resources::resources;
 pub(crate) use user::{RunAs, run_as};
 
 use super::ContainerConfig;
+use super::target::Target;
 use crate::pod::{Error, ImageForContainer};
 use crate::sandbox::SandboxRecord;
 use oci_spec::runtime::{Linux, LinuxDevice, LinuxSeccomp, Root, Spec};
@@ -62,8 +63,8 @@ pub(crate) struct Facts {
     pub(crate) swap: bool,
     /// Only the unified hierarchy is there.
     pub(crate) unified: bool,
-    /// Path of the PID namespace of the container that is the target.
-    pub(crate) target_pid: Option<String>,
+    /// The PID namespace of the container that is the target.
+    pub(crate) target_pid: Option<Target>,
 }
 
 /// Builds the spec.

@@ -1,7 +1,8 @@
 //! The long poll of one shim. It is also the shim's heartbeat: no answer in time means that it is deaf.
 
+use crate::pod::faults;
 use crate::pod::machine::Exit;
-use crate::supervisor::{Shim, watch};
+use crate::supervisor::Shim;
 use berth_core::{ContainerId, Timestamp};
 use berth_proto::shim::{Event, EventsRequest, InfoRequest, event::Kind};
 use std::time::Duration;
@@ -24,7 +25,7 @@ pub(crate) enum Report {
 /// Takes in a shim's events until it is lost or the pod is gone.
 pub(crate) async fn intake(shim: Shim, reports: mpsc::Sender<Report>) {
     let cause = tokio::select! {
-        () = watch(&shim) => "the shim's process ended".to_owned(),
+        () = shim.ended() => "the shim's process ended".to_owned(),
         cause = poll(&shim, &reports) => cause,
         () = reports.closed() => return,
     };
@@ -47,7 +48,9 @@ async fn poll(shim: &Shim, reports: &mpsc::Sender<Report>) -> String {
             Err(error) if shim.is_closed() => return format!("the connection to the shim ended: {error}"),
             Err(error) => {
                 if let Err(deaf) = shim.info(&InfoRequest {}).await {
-                    shim.kill_hard();
+                    if let Err(error) = shim.kill_hard().await {
+                        tracing::error!(%error, "a deaf shim could not be killed");
+                    }
                     return format!("the shim does not answer and was killed: {deaf}");
                 }
                 tracing::warn!(%error, "a shim refused to tell its events; asked again");
@@ -72,7 +75,7 @@ async fn take(events: Vec<Event>, acked: u64, reports: &mpsc::Sender<Report>) ->
     let mut taken = Taken { acked, stuck: false };
     for (seq, done) in saved {
         let fine = match done {
-            Some(done) => done.await.is_ok(),
+            Some(done) => done.await.is_ok() && faults::EXIT_SAVED.pass().is_ok(),
             None => true,
         };
         if !fine {

@@ -5,12 +5,14 @@ use super::machine::{Ack, Input, Machine, Now, Reply, Request, Waiter};
 use super::registry::Backlink;
 use super::{Canceller, Error, Ground, PodView, Views};
 use crate::events::{Report, intake};
-use crate::supervisor::Shim;
+use crate::supervisor::{Shim, reconnect};
 use berth_core::{ContainerId, SandboxId, Timestamp};
+use berth_proto::shim::ContainerState;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 use tokio::sync::{mpsc, oneshot};
+use tokio::task::AbortHandle;
 
 /// What comes to an actor.
 pub(crate) enum Mail {
@@ -22,6 +24,8 @@ pub(crate) enum Mail {
     Ran(Box<Result<crate::sandbox::Made, crate::sandbox::NotMade>>),
     /// The shim tells something.
     Report(Report),
+    /// A shim that did not answer at the start was found again, or is lost.
+    Found(Result<(Shim, Vec<ContainerState>), String>),
     /// A save has ended.
     Saved(super::machine::Saved, Result<(), Error>, Vec<ContainerId>),
 }
@@ -49,6 +53,7 @@ pub(crate) struct Actor {
     pub(crate) shim: Option<Shim>,
     pub(crate) run: Option<Canceller>,
     pub(crate) creates: HashMap<ContainerId, Canceller>,
+    pub(crate) timers: HashMap<ContainerId, AbortHandle>,
     waiters: HashMap<Waiter, oneshot::Sender<Result<Reply, Error>>>,
     acks: HashMap<Ack, oneshot::Sender<()>>,
     next: u64,
@@ -63,13 +68,16 @@ pub(crate) fn start(seat: Seat, machine: Machine, mut inbox: mpsc::Receiver<Mail
         shim: None,
         run: None,
         creates: HashMap::new(),
+        timers: HashMap::new(),
         waiters: HashMap::new(),
         acks: HashMap::new(),
         next: 0,
         born: Instant::now(),
     };
-    if let Some(shim) = shim {
-        actor.take_shim(shim);
+    match shim {
+        Some(shim) => actor.take_shim(shim),
+        None if actor.machine.expects_shim() => actor.look_for_shim(),
+        None => {}
     }
     actor.publish();
     tokio::spawn(async move {
@@ -112,6 +120,8 @@ impl Actor {
                 self.acks.insert(ack, done);
                 Input::Exited(id, exit, ack)
             }
+            Mail::Found(Ok((shim, told))) => return self.found(shim, told),
+            Mail::Found(Err(cause)) => Input::ShimLost(cause),
             Mail::Saved(then, result, containers) => return self.saved(then, &result, containers),
         };
         self.feed(input)
@@ -126,6 +136,13 @@ impl Actor {
             self.seat.backlink.forget(self.seat.id);
         }
         self.publish();
+        let machine = &self.machine;
+        self.timers.retain(|id, timer| {
+            machine.is_stopping(*id) || {
+                timer.abort();
+                false
+            }
+        });
         for effect in effects {
             effects::perform(self, effect);
         }
@@ -186,6 +203,29 @@ impl Actor {
     fn take_made(&mut self, made: crate::sandbox::Made) -> Box<crate::sandbox::SandboxRecord> {
         self.take_shim(made.shim);
         Box::new(made.record)
+    }
+
+    /// The shim is back: what it did in the meantime is told, its exits come as events.
+    fn found(&mut self, shim: Shim, told: Vec<ContainerState>) -> bool {
+        tracing::info!(sandbox = %self.seat.id, pid = shim.pid(), "the shim answers again");
+        self.take_shim(shim);
+        self.publish();
+        let runs = told.into_iter().filter(|state| state.started_at > 0);
+        let runs =
+            runs.filter_map(|state| Some((ContainerId::parse(&state.id).ok()?, Timestamp(state.started_at))));
+        runs.collect::<Vec<_>>().into_iter().any(|(id, at)| self.feed(Input::Running(id, at)))
+    }
+
+    /// A pod whose shim should be there, but did not answer when the daemon started.
+    fn look_for_shim(&self) {
+        let (seat, pid) = (self.seat.clone(), self.machine.sandbox().and_then(|record| record.shim_pid()));
+        let paths = seat.ground.paths(seat.id);
+        tokio::spawn(async move {
+            tokio::select! {
+                found = reconnect(&paths, seat.id, pid) => drop(seat.mail.send(Mail::Found(found)).await),
+                () = seat.mail.closed() => {}
+            }
+        });
     }
 
     fn take_shim(&mut self, shim: Shim) {

@@ -2,6 +2,7 @@
 
 use super::Error;
 use std::future::Future;
+use std::time::Duration;
 use tokio::sync::watch;
 
 /// The wisher's end.
@@ -55,5 +56,48 @@ impl Cancel {
             done = work => done,
             () = wished => Err(Error::Cancelled(what)),
         }
+    }
+
+    /// Waits for `work`, but not longer than `margin` after the wish.
+    ///
+    /// # Errors
+    /// [`Error::Cancelled`], or the work's own.
+    pub async fn or_late<T>(
+        &self,
+        what: &'static str,
+        margin: Duration,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let never = std::future::pending::<Result<(), Error>>();
+        let late = async {
+            let wished = self.or(what, never).await;
+            tokio::time::sleep(margin).await;
+            wished
+        };
+        tokio::select! {
+            done = work => done,
+            wished = late => wished.and(Err(Error::Cancelled(what))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_wish_ends_the_waiting_at_once_or_after_the_margin() {
+        let (canceller, cancel) = Canceller::new();
+        assert_eq!(cancel.or("x", async { Ok(1) }).await, Ok(1));
+        let hung = || std::future::pending::<Result<(), Error>>();
+        canceller.cancel();
+        assert_eq!(cancel.or("x", hung()).await, Err(Error::Cancelled("x")));
+        let margin = Duration::from_millis(30);
+        let slow = async {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            Ok(2)
+        };
+        assert_eq!(cancel.or_late("x", margin, slow).await, Ok(2), "it was nearly done");
+        assert_eq!(cancel.or_late("x", margin, hung()).await, Err(Error::Cancelled("x")));
     }
 }

@@ -21,5 +21,7 @@ berth_core::fault_points! {
     DELETE_BEGUN = "delete.begun", "before the shim is told to delete a container";
     DELETE_FREED = "delete.freed", "between a container's end in the shim and that of its writable layer";
     DELETE_FILES = "delete.files", "between the removal of a container's files and that of its record";
+    SIGNAL_BEGUN = "signal.begun", "before the shim is told to signal a container";
+    EXIT_SAVED = "exit.saved", "between the saving of an exit and its acknowledgement to the shim";
     EXEC_BEGUN = "exec.begun", "before the shim is told to execute a program in a container";
 }

@@ -25,7 +25,7 @@ use super::Error;
 use crate::container::ContainerRecord;
 use crate::sandbox::{Resources, SandboxConfig, SandboxNetwork, SandboxRecord};
 use berth_core::{ContainerId, SandboxId, Timestamp};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,6 +113,8 @@ pub enum Input {
     AllKilled,
     /// [`Effect::Timer`] ran out.
     Timer(ContainerId, u32),
+    /// The shim, found again, tells that a container's program runs.
+    Running(ContainerId, Timestamp),
     /// A container's process ended.
     Exited(ContainerId, Exit, Ack),
     /// The shim is dead or deaf.
@@ -164,6 +166,8 @@ pub struct Machine {
     ending: Option<ending::Ending>,
     lost: Option<String>,
     unsaved: BTreeSet<ContainerId>,
+    /// Containers whose limits are being changed, and the changes that wait for it.
+    updates: BTreeMap<ContainerId, VecDeque<(Resources, Waiter)>>,
     effects: Vec<Effect>,
 }
 
@@ -171,9 +175,17 @@ impl Machine {
     /// A pod that does not exist yet; its first input is [`Request::Run`].
     #[must_use]
     pub fn new(id: SandboxId) -> Self {
-        let (slots, unsaved) = (BTreeMap::new(), BTreeSet::new());
-        let (now, sandbox) = (Now::default(), Sandbox::Gone);
-        Self { id, now, sandbox, slots, ending: None, lost: None, unsaved, effects: Vec::new() }
+        Self {
+            id,
+            now: Now::default(),
+            sandbox: Sandbox::Gone,
+            slots: BTreeMap::new(),
+            ending: None,
+            lost: None,
+            unsaved: BTreeSet::new(),
+            updates: BTreeMap::new(),
+            effects: Vec::new(),
+        }
     }
 
     /// A pod as the store and its shim tell it, after a restart of the daemon.
@@ -200,6 +212,7 @@ impl Machine {
             Input::CgroupKilled(id, result) => self.cgroup_killed(id, result),
             Input::AllKilled => self.all_killed(),
             Input::Timer(id, round) => self.timer(id, round),
+            Input::Running(id, at) => self.runs(id, at),
             Input::Exited(id, exit, ack) => self.exited(id, exit, ack),
             Input::ShimLost(cause) => self.shim_lost(cause),
             Input::SaveFailed(id) => {
@@ -243,6 +256,12 @@ impl Machine {
         matches!(self.sandbox, Sandbox::Gone)
     }
 
+    /// True while a container is being stopped: its timers still count.
+    #[must_use]
+    pub fn is_stopping(&self, id: ContainerId) -> bool {
+        matches!(self.slots.get(&id), Some(Slot::Known { op: Op::Stopping(_), .. }))
+    }
+
     /// True while the shim is meant to be there: its end is a loss.
     #[must_use]
     pub fn expects_shim(&self) -> bool {
@@ -263,12 +282,21 @@ impl Machine {
         }
     }
 
-    /// Saves a container and then does what depends on it.
+    /// Saves a container and then does what depends on it. One that is on its way out is not saved again: its row
+    /// may be gone already, and must not come back.
     fn save(&mut self, id: ContainerId, then: Saved) {
-        if let Some(record) = self.slots.get(&id).and_then(Slot::record) {
-            let write = Write::Container(Arc::clone(record));
-            self.unsaved.remove(&id);
-            self.push(Effect::Save(vec![write], then));
+        match self.slots.get(&id) {
+            Some(Slot::Known { record, op }) if !matches!(op, Op::Removing(_)) => {
+                let write = Write::Container(Arc::clone(record));
+                self.unsaved.remove(&id);
+                self.push(Effect::Save(vec![write], then));
+            }
+            _ => {
+                for (waiter, answer) in then.answers {
+                    self.answer(waiter, answer);
+                }
+                then.acks.into_iter().for_each(|ack| self.push(Effect::Ack(ack)));
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use crate::events::from_wire;
 use crate::pod::machine::Exit;
 use crate::pod::{Error, Ground, Restored, Row};
 use crate::sandbox::{self, SandboxRecord, SandboxState};
-use crate::supervisor::{self, Shim};
+use crate::supervisor::{self, Found, Shim};
 use berth_core::Timestamp;
 use berth_proto::shim::{ContainerState as Told, DeleteRequest, ListRequest, State};
 use std::collections::BTreeMap;
@@ -21,11 +21,26 @@ pub(super) async fn settle(ground: Arc<Ground>, stored: Stored) -> Option<Restor
             Some(save(&ground, ended(sandbox, containers, Reason::NodeRestart), None).await)
         }
         SandboxState::Ready(_) => Some(living(&ground, sandbox, containers).await),
-        SandboxState::NotReady { .. } => {
-            let containers = containers.into_iter().map(|record| rest(&record, Reason::ShimLost)).collect();
-            Some(save(&ground, (sandbox, containers), None).await)
-        }
+        SandboxState::NotReady { .. } => Some(over(&ground, sandbox, containers).await),
     }
+}
+
+/// A sandbox that is not ready: nothing of it may live. For one that ended well there is nothing to do; a damaged or
+/// lost one may have left its shim and its containers running.
+async fn over(ground: &Arc<Ground>, sandbox: SandboxRecord, containers: Vec<ContainerRecord>) -> Restored {
+    end_all(ground, &sandbox, &containers).await;
+    let containers = containers.iter().map(|record| rest(record, Reason::ShimLost)).collect();
+    save(ground, (sandbox, containers), None).await
+}
+
+/// Ends a shim and kills what it left, without its help if need be.
+async fn end_all(ground: &Arc<Ground>, sandbox: &SandboxRecord, containers: &[ContainerRecord]) {
+    let id = sandbox.id;
+    if let Err(error) = supervisor::end_at(&ground.paths(id), id, sandbox.shim_pid()).await {
+        tracing::error!(sandbox = %id, %error, "the shim of a sandbox that is over could not be ended");
+    }
+    let alive = containers.iter().filter(|record| !matches!(record.state, ContainerState::Exited(_)));
+    container::kill_all(ground, alive.cloned().map(Arc::new).collect()).await;
 }
 
 /// A sandbox whose steps were cut short: nobody was told of it, so it is undone. What cannot be undone is shown.
@@ -44,19 +59,16 @@ async fn half_made(ground: &Arc<Ground>, sandbox: SandboxRecord) -> Option<Resto
     Some(save(ground, (record, Vec::new()), None).await)
 }
 
-/// A sandbox of this boot: its shim knows more than the store.
+/// A sandbox of this boot: its shim knows more than the store. One that does not answer now is no dead one.
 async fn living(ground: &Arc<Ground>, sandbox: SandboxRecord, containers: Vec<ContainerRecord>) -> Restored {
     let id = sandbox.id;
-    let shim = match supervisor::connect(&ground.paths(id), id, None).await {
-        Ok(shim) => shim,
-        Err(error) => return lost(ground, sandbox, containers, &error).await,
-    };
-    let told = match shim.list(&ListRequest {}).await {
-        Ok(answer) => answer.containers,
-        Err(error) => {
-            shim.kill_hard();
-            return lost(ground, sandbox, containers, &error).await;
-        }
+    let (shim, told) = match supervisor::find(&ground.paths(id), id, sandbox.shim_pid()).await {
+        Found::Nobody => return lost(ground, sandbox, containers).await,
+        Found::Mute { why, .. } => return mute(sandbox, containers, &why),
+        Found::Shim(shim) => match shim.list(&ListRequest {}).await {
+            Ok(answer) => (shim, answer.containers),
+            Err(why) => return mute(sandbox, containers, &why),
+        },
     };
     let mut told: BTreeMap<String, Told> = told.into_iter().map(|state| (state.id.clone(), state)).collect();
     let mut settled = Vec::new();
@@ -69,6 +81,19 @@ async fn living(ground: &Arc<Ground>, sandbox: SandboxRecord, containers: Vec<Co
         let _ = shim.delete(&DeleteRequest { id: stranger }).await;
     }
     save(ground, (sandbox, settled), Some(shim)).await
+}
+
+/// A pod whose shim does not answer now is left as it is; its actor goes on asking.
+fn mute(sandbox: SandboxRecord, containers: Vec<ContainerRecord>, why: &Error) -> Restored {
+    tracing::error!(sandbox = %sandbox.id, %why, "a shim does not answer; its pod is left as it is");
+    let as_far_as_known = |mut record: ContainerRecord| {
+        if record.state == ContainerState::Creating {
+            record.state =
+                ContainerState::Unknown { cause: format!("half made, and its shim does not answer: {why}") };
+        }
+        record
+    };
+    Restored { sandbox, containers: containers.into_iter().map(as_far_as_known).collect(), shim: None }
 }
 
 /// One container of a living pod; none if it had never been finished.
@@ -128,15 +153,9 @@ fn as_told(mut record: ContainerRecord, told: &Told) -> ContainerRecord {
 }
 
 /// A pod whose shim is gone: everything of it is killed by its cgroups.
-async fn lost(
-    ground: &Arc<Ground>,
-    sandbox: SandboxRecord,
-    containers: Vec<ContainerRecord>,
-    why: &Error,
-) -> Restored {
-    tracing::error!(sandbox = %sandbox.id, %why, "a pod lost its shim while the daemon was away");
-    let alive = containers.iter().filter(|record| !matches!(record.state, ContainerState::Exited(_)));
-    container::kill_all(ground, alive.cloned().map(Arc::new).collect()).await;
+async fn lost(ground: &Arc<Ground>, sandbox: SandboxRecord, containers: Vec<ContainerRecord>) -> Restored {
+    tracing::error!(sandbox = %sandbox.id, "a pod lost its shim while the daemon was away");
+    end_all(ground, &sandbox, &containers).await;
     save(ground, ended(sandbox, containers, Reason::ShimLost), None).await
 }
 

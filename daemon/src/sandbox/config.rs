@@ -197,7 +197,11 @@ impl Resources {
             oom_score_adj: number(self.oom_score_adj, later.oom_score_adj),
             cpuset_cpus: text(&self.cpuset_cpus, &later.cpuset_cpus),
             cpuset_mems: text(&self.cpuset_mems, &later.cpuset_mems),
-            hugepages: if later.hugepages.is_empty() { self.hugepages.clone() } else { later.hugepages.clone() },
+            hugepages: if later.hugepages.is_empty() {
+                self.hugepages.clone()
+            } else {
+                later.hugepages.clone()
+            },
             unified,
             memory_swap_limit: number(self.memory_swap_limit, later.memory_swap_limit),
         }

@@ -5,7 +5,7 @@ use crate::blocking::Room;
 use crate::gc::leftover;
 use crate::pod::{Error, Ground, Row, faults};
 use crate::supervisor::{self, Shim};
-use berth_cgroup::{Cgroup, CgroupPath};
+use berth_cgroup::{Cgroup, CgroupPath, Driver};
 use berth_network::Netns;
 use berth_network::cni::leftover::{Failures, Leftover, Next};
 use std::path::Path;
@@ -67,7 +67,7 @@ fn released(netns: &Path) -> (SandboxNetwork, Result<(), Error>) {
 async fn end_shim(ground: &Arc<Ground>, record: &SandboxRecord, shim: Option<&Shim>) -> Result<(), Error> {
     match shim {
         Some(shim) => supervisor::end(shim, record.id).await,
-        None => supervisor::end_at(&ground.paths(record.id), record.id).await,
+        None => supervisor::end_at(&ground.paths(record.id), record.id, record.shim_pid()).await,
     }
 }
 
@@ -78,6 +78,7 @@ async fn end_shim(ground: &Arc<Ground>, record: &SandboxRecord, shim: Option<&Sh
 pub(crate) async fn unmake(ground: &Arc<Ground>, record: &Arc<SandboxRecord>) -> Result<(), Error> {
     let fault = |fault| Error::step("remove sandbox", &fault);
     faults::REMOVE_BEGUN.pass().map_err(fault)?;
+    end_shim(ground, record, None).await?;
     remove_files(ground, record).await?;
     faults::REMOVE_FILES.pass().map_err(fault)?;
     ground.save(vec![Row::NoSandbox(record.id)]).await
@@ -114,7 +115,7 @@ pub(crate) fn sweep(dir: &Path) -> Result<(), Error> {
 /// The sandbox's own cgroup: empty, there for those who look for it by the sandbox's id. systemd makes no scope
 /// without a process, so under it there is none.
 pub(super) fn make_cgroup(ground: &Ground, record: &SandboxRecord) -> Result<(), Error> {
-    let Some(path) = leaf(ground, record)? else { return Ok(()) };
+    let Some(path) = leaf(record)? else { return Ok(()) };
     let _alone = ground.default_parent.lock().unwrap_or_else(PoisonError::into_inner);
     let limits = oci_spec::runtime::LinuxResources::default();
     let made = Cgroup::create(&ground.hierarchies, &path, &limits);
@@ -122,7 +123,7 @@ pub(super) fn make_cgroup(ground: &Ground, record: &SandboxRecord) -> Result<(),
 }
 
 fn remove_cgroup(ground: &Ground, record: &SandboxRecord) -> Result<(), Error> {
-    let Some(path) = leaf(ground, record)? else { return Ok(()) };
+    let Some(path) = leaf(record)? else { return Ok(()) };
     match Cgroup::open(&ground.hierarchies, &path) {
         Ok(cgroup) => {
             cgroup.delete().map_err(|error| Error::internal("delete the sandbox's cgroup", error))?
@@ -151,10 +152,12 @@ fn remove_default_parent(ground: &Ground, leaf: &CgroupPath) {
     }
 }
 
-fn leaf(ground: &Ground, record: &SandboxRecord) -> Result<Option<CgroupPath>, Error> {
-    if record.cgroup.is_empty() || ground.driver == berth_cgroup::Driver::Systemd {
+fn leaf(record: &SandboxRecord) -> Result<Option<CgroupPath>, Error> {
+    if record.cgroup.is_empty() {
         return Ok(None);
     }
-    let path = CgroupPath::parse(ground.driver, &record.cgroup);
-    path.map(Some).map_err(|error| Error::internal("read the sandbox's cgroup path", error))
+    // By the form it was recorded in: the node's driver may be another one since.
+    let path = CgroupPath::recorded(&record.cgroup);
+    let path = path.map_err(|error| Error::internal("read the sandbox's cgroup path", error))?;
+    Ok((path.driver() == Driver::Cgroupfs).then_some(path))
 }

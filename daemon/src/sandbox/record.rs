@@ -118,6 +118,12 @@ impl SandboxRecord {
         }
     }
 
+    /// The process id of its shim, while one is known.
+    #[must_use]
+    pub fn shim_pid(&self) -> Option<u32> {
+        self.live().map(|live| live.shim_pid)
+    }
+
     /// The state in one word, for messages.
     #[must_use]
     pub fn state_word(&self) -> &'static str {

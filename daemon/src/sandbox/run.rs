@@ -259,8 +259,7 @@ async fn attach(ground: &Arc<Ground>, record: &SandboxRecord) -> Result<Option<A
 
 async fn launch(ground: &Arc<Ground>, id: SandboxId) -> Result<Shim, Error> {
     let started = Timestamp::now();
-    let pidfd = supervisor::launch(ground, id).await?;
-    let shim = supervisor::connect(&ground.paths(id), id, Some(pidfd)).await?;
+    let shim = supervisor::launch(ground, id).await?;
     tracing::debug!(sandbox = %id, pid = shim.pid(), took = ?started.age(), "the shim is up");
     Ok(shim)
 }

@@ -10,6 +10,6 @@ mod status;
 
 pub use fs_info::fs_info;
 pub use list::list;
-pub use pull::pull;
+pub use pull::{FAULTS, pull};
 pub use remove::remove;
 pub use status::status;

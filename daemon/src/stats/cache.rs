@@ -1,6 +1,7 @@
 //! Earlier readings: for rates, and for what is expensive to measure.
 
 use super::Writable;
+use crate::figure::Figure;
 use berth_core::Timestamp;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -8,8 +9,6 @@ use std::time::{Duration, Instant};
 
 /// A rate over less than this says more about the clock than about the container.
 const RATE_OVER: Duration = Duration::from_millis(900);
-/// Measured layers older than this are measured again.
-const FRESH: Duration = Duration::from_secs(10);
 /// Entries nobody asked for this long are forgotten.
 const FORGET: Duration = Duration::from_secs(600);
 
@@ -17,7 +16,7 @@ const FORGET: Duration = Duration::from_secs(600);
 #[derive(Debug, Default)]
 pub(crate) struct Cache {
     rates: Mutex<HashMap<String, Sample>>,
-    layers: Mutex<HashMap<String, (Instant, Writable)>>,
+    layers: Mutex<HashMap<String, (Instant, Figure<Writable>)>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -25,16 +24,6 @@ struct Sample {
     at: Instant,
     usage_ns: u64,
     rate: Option<u64>,
-}
-
-/// What is known of a writable layer.
-pub(super) enum Layer {
-    /// Measured lately.
-    Fresh(Writable),
-    /// Measured, but it is time to do it again.
-    Old(Writable),
-    /// Never measured.
-    Unknown,
 }
 
 impl Cache {
@@ -58,30 +47,14 @@ impl Cache {
         rate
     }
 
-    /// What is known of a container's writable layer.
-    pub(super) fn layer(&self, id: &str) -> Layer {
-        let layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
-        match layers.get(id) {
-            Some((at, known)) if at.elapsed() < FRESH => Layer::Fresh(known.clone()),
-            Some((_, known)) => Layer::Old(known.clone()),
-            None => Layer::Unknown,
-        }
-    }
-
-    /// Notes a measured layer.
-    pub(super) fn measured(&self, id: &str, writable: Writable) {
+    /// A container's writable layer.
+    pub(super) fn layer(&self, id: &str) -> Figure<Writable> {
         let now = Instant::now();
         let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
-        layers.retain(|_, (at, _)| now.duration_since(*at) < FORGET);
-        layers.insert(id.to_owned(), (now, writable));
-    }
-
-    /// Keeps a measurement from being done twice at a time.
-    pub(super) fn renew(&self, id: &str) {
-        let mut layers = self.layers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((at, _)) = layers.get_mut(id) {
-            *at = Instant::now();
-        }
+        layers.retain(|_, (asked, _)| now.duration_since(*asked) < FORGET);
+        let (asked, figure) = layers.entry(id.to_owned()).or_insert_with(|| (now, Figure::default()));
+        *asked = now;
+        figure.clone()
     }
 }
 

@@ -1,79 +1,67 @@
 //! Reading the figures.
 
-use super::cache::{Layer, writable};
+use super::cache::writable;
 use super::{ContainerStats, Interface, PodStats, Usage, Writable};
+use crate::blocking::Room;
 use crate::container::ContainerRecord;
 use crate::pod::{Ground, PodView};
 use crate::sandbox::{SandboxNetwork, SandboxRecord};
 use berth_cgroup::{Cgroup, CgroupPath};
 use berth_core::Timestamp;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The interface that a pod's address is on.
 const DEFAULT_INTERFACE: &str = "eth0";
+/// Measured layers older than this are measured again.
+const FRESH: Duration = Duration::from_secs(10);
+/// A big layer takes its time; an answer without its figure is better than a late one.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// The figures of one container.
 pub(crate) async fn container(ground: &Arc<Ground>, record: &Arc<ContainerRecord>) -> ContainerStats {
     let (base, cgroup) = (Arc::clone(ground), record.cgroup.clone());
-    let usage = ground.block("read a container's cgroup", move || Ok(read(&base, &cgroup))).await;
-    let usage = usage.ok().flatten();
-    ContainerStats { record: Arc::clone(record), usage, writable: layer(ground, record).await }
+    let read = move || Ok(CgroupPath::recorded(&cgroup).ok().and_then(|path| read(&base, &path)));
+    let usage = ground.block_in(Room::Look, "read a container's cgroup", read);
+    let (usage, writable) = tokio::join!(usage, layer(ground, record));
+    ContainerStats { record: Arc::clone(record), usage: usage.ok().flatten(), writable }
 }
 
 /// The figures of a pod; none if there is no sandbox any more.
 pub(crate) async fn pod(ground: &Arc<Ground>, view: &PodView) -> Option<PodStats> {
     let sandbox = view.sandbox.clone()?;
     let (base, record) = (Arc::clone(ground), Arc::clone(&sandbox));
-    let whole =
-        ground.block("read a pod's cgroup", move || Ok((read(&base, &parent(&record)), interfaces(&record))));
-    let (usage, interfaces) = whole.await.unwrap_or_default();
-    let mut containers = Vec::new();
-    for record in view.containers.values().filter(|record| record.is_running()) {
-        containers.push(container(ground, record).await);
-    }
+    let read = move || Ok((whole(&base, &record), interfaces(&record)));
+    let read = ground.block_in(Room::Look, "read a pod's cgroup", read);
+    let running = view.containers.values().filter(|record| record.is_running());
+    let containers = futures_util::future::join_all(running.map(|record| container(ground, record)));
+    let (read, containers) = tokio::join!(read, containers);
+    let (usage, interfaces) = read.unwrap_or_default();
     Some(PodStats { sandbox, usage, interfaces, at: Timestamp::now(), containers })
 }
 
 /// The pod's cgroup is the one its leaves are in. Without a parent of its own, a pod has none.
-fn parent(record: &SandboxRecord) -> String {
-    if record.config.cgroup_parent.is_empty() { String::new() } else { record.config.cgroup_parent.clone() }
+fn whole(ground: &Ground, record: &SandboxRecord) -> Option<Usage> {
+    read(ground, &CgroupPath::of_parent(&record.config.cgroup_parent).ok()?)
 }
 
-fn read(ground: &Ground, cgroup: &str) -> Option<Usage> {
-    let path = match CgroupPath::parse(ground.driver, cgroup) {
-        Ok(path) => path,
-        Err(_) => return None,
-    };
-    let stats = Cgroup::open(&ground.hierarchies, &path).ok()?.stats();
+fn read(ground: &Ground, path: &CgroupPath) -> Option<Usage> {
+    let stats = Cgroup::open(&ground.hierarchies, path).ok()?.stats();
     let at = Timestamp::now();
-    let nano_cores = stats.cpu.usage_ns.and_then(|usage| ground.stats.rate(cgroup, usage));
+    let nano_cores = stats.cpu.usage_ns.and_then(|usage| ground.stats.rate(&path.relative(), usage));
     Some(Usage { at, cgroup: stats, nano_cores })
 }
 
-/// The writable layer as last measured. A big one takes its time: only the first reading waits for it.
+/// The writable layer as last measured.
 async fn layer(ground: &Arc<Ground>, record: &Arc<ContainerRecord>) -> Option<Writable> {
-    let id = record.id;
-    match ground.stats.layer(id.as_str()) {
-        Layer::Fresh(known) => Some(known),
-        Layer::Old(known) => {
-            ground.stats.renew(id.as_str());
-            let ground = Arc::clone(ground);
-            let record = Arc::clone(record);
-            tokio::spawn(async move { measure(&ground, &record).await });
-            Some(known)
-        }
-        Layer::Unknown => measure(ground, record).await,
-    }
-}
-
-async fn measure(ground: &Arc<Ground>, record: &Arc<ContainerRecord>) -> Option<Writable> {
     let (base, id) = (Arc::clone(ground), record.id);
-    let measured =
-        ground.block("measure a writable layer", move || Ok(base.snapshots.usage(id.as_str()).ok()));
-    let usage = measured.await.ok().flatten()?;
-    let found = writable(&usage, ground.snapshots.image_filesystem().to_owned());
-    ground.stats.measured(id.as_str(), found.clone());
-    Some(found)
+    let measure = || async move {
+        let (walked, place) = (Arc::clone(&base), base.snapshots.image_filesystem().to_owned());
+        let walk = move || Ok(walked.snapshots.usage(id.as_str()).ok());
+        let usage = base.block_in(Room::Walk, "measure a writable layer", walk).await.ok().flatten()?;
+        Some(writable(&usage, place))
+    };
+    ground.stats.layer(id.as_str()).get(FRESH, PATIENCE, measure).await
 }
 
 /// The interfaces of a pod, the default one first. Any process of the pod's network sees them.

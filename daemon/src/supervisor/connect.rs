@@ -1,52 +1,27 @@
-//! Connecting to a shim. `Info` comes first: nothing else is said to a shim of an unknown level.
+//! Ending shims: asked first, killed if they do not go.
 
-use super::Shim;
+use super::{Found, Shim, find};
 use crate::pod::{Error, PodPaths};
 use berth_core::SandboxId;
-use berth_proto::shim::{InfoRequest, ShimClient, ShutdownRequest};
-use std::os::fd::OwnedFd;
+use berth_proto::shim::ShutdownRequest;
 use std::time::Duration;
 
-/// How long a shim may take to say who it is.
-const INFO_WITHIN: Duration = Duration::from_secs(5);
-/// The oldest level that is still spoken.
-const OLDEST_LEVEL: u32 = 1;
+/// How long a shim may take to end once it has said that it will.
+const GONE_WITHIN: Duration = Duration::from_secs(10);
 
-/// Connects to the shim of a sandbox. Without a handle of its process, one is opened.
+/// Ends whatever shim a sandbox has, and waits for its end. None is as good.
 ///
 /// # Errors
-/// Nobody listens, it does not answer, it serves another sandbox, or it speaks a level that is not known.
-pub(crate) async fn connect(paths: &PodPaths, id: SandboxId, pidfd: Option<OwnedFd>) -> Result<Shim, Error> {
-    let client = ShimClient::connect(&paths.socket).await;
-    let client = client.map_err(|error| Error::internal("connect to the shim", error))?;
-    let info = client.info(&InfoRequest {}, INFO_WITHIN).await;
-    let info = info.map_err(|error| Error::internal("ask the shim who it is", error))?;
-    if info.sandbox_id != id.as_str() {
-        let cause = format!("{} serves sandbox {}", paths.socket.display(), info.sandbox_id);
-        return Err(Error::internal("connect to the shim", cause));
-    }
-    if !(OLDEST_LEVEL..=berth_proto::shim::LEVEL).contains(&info.level) {
-        let cause = format!(
-            "it speaks level {} ({}), known are 1 to {}",
-            info.level,
-            info.build,
-            berth_proto::shim::LEVEL
-        );
-        return Err(Error::internal("connect to the shim", cause));
-    }
-    let pidfd =
-        pidfd.or_else(|| i32::try_from(info.pid).ok().and_then(|pid| berth_sys::pidfd::open(pid).ok()));
-    Ok(Shim::new(client, id, info, pidfd))
-}
-
-/// Ends whatever shim listens on a sandbox's socket, and waits for its end. Nobody there is as good.
-///
-/// # Errors
-/// It lives on.
-pub(crate) async fn end_at(paths: &PodPaths, id: SandboxId) -> Result<(), Error> {
-    match connect(paths, id, None).await {
-        Ok(shim) => end(&shim, id).await,
-        Err(_) => Ok(()),
+/// It lives on, or somebody listens whose process is not known.
+pub(crate) async fn end_at(paths: &PodPaths, id: SandboxId, pid: Option<u32>) -> Result<(), Error> {
+    match find(paths, id, pid).await {
+        Found::Nobody => Ok(()),
+        Found::Shim(shim) => end(&shim, id).await,
+        Found::Mute { process: Some(process), why, .. } => {
+            tracing::warn!(sandbox = %id, %why, "a shim that does not answer is killed");
+            process.kill_and_wait(id).await
+        }
+        Found::Mute { process: None, why, .. } => Err(why),
     }
 }
 
@@ -55,18 +30,21 @@ pub(crate) async fn end_at(paths: &PodPaths, id: SandboxId) -> Result<(), Error>
 /// # Errors
 /// It lives on.
 pub(crate) async fn end(shim: &Shim, id: SandboxId) -> Result<(), Error> {
-    if let Err(error) = shim.shutdown(&ShutdownRequest {}).await
-        && !matches!(error, Error::ShimGone(_))
-    {
-        tracing::warn!(sandbox = %id, %error, "the shim did not shut down when asked; it is killed");
-        shim.kill_hard();
-    }
-    let gone = async {
-        while !(shim.is_closed() && shim.pidfd().is_none_or(berth_sys::pidfd::has_ended)) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+    let asked = shim.shutdown(&ShutdownRequest {}).await;
+    let Some(process) = shim.process() else {
+        return match asked {
+            Err(error) if !matches!(error, Error::ShimGone(_)) => Err(error),
+            _ => Ok(()),
+        };
     };
-    let what = format!("the shim of sandbox {id}");
-    let late = Error::Deadline { what, seconds: 10, hint: "; look for a process in state D" };
-    tokio::time::timeout(Duration::from_secs(10), gone).await.map_err(|_| late)
+    match asked {
+        Ok(_) | Err(Error::ShimGone(_)) => match process.ended_within(GONE_WITHIN, id).await {
+            Ok(()) => Ok(()),
+            Err(_) => process.kill_and_wait(id).await,
+        },
+        Err(error) => {
+            tracing::warn!(sandbox = %id, %error, "the shim did not shut down when asked; it is killed");
+            process.kill_and_wait(id).await
+        }
+    }
 }

@@ -1,10 +1,10 @@
 //! A shim in hand: every call has a deadline, and a refusal keeps the shim's own words.
 
+use super::Process;
 use crate::pod::Error;
 use berth_core::{ErrorClass, SandboxId};
 use berth_proto::shim::{self as wire, ShimClient};
 use berth_proto::ttrpc::{CallError, Code};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ struct Inner {
     client: ShimClient,
     sandbox: SandboxId,
     pid: u32,
-    pidfd: Option<OwnedFd>,
+    process: Option<Process>,
     features: Vec<String>,
 }
 
@@ -73,10 +73,10 @@ impl Shim {
         client: ShimClient,
         sandbox: SandboxId,
         info: wire::InfoResponse,
-        pidfd: Option<OwnedFd>,
+        process: Option<Process>,
     ) -> Self {
         let (pid, features) = (info.pid, info.features);
-        Self(Arc::new(Inner { client, sandbox, pid, pidfd, features }))
+        Self(Arc::new(Inner { client, sandbox, pid, process, features }))
     }
 
     /// What happened; the shim may hold the answer back as long as the request says.
@@ -115,9 +115,17 @@ impl Shim {
         &self.0.features
     }
 
-    /// The handle of its process, where the kernel gave one.
-    pub(crate) fn pidfd(&self) -> Option<&OwnedFd> {
-        self.0.pidfd.as_ref()
+    /// Its process, where the kernel gave a handle of it.
+    pub(crate) fn process(&self) -> Option<&Process> {
+        self.0.process.as_ref()
+    }
+
+    /// Returns once its process has ended. Without a handle of it, this waits for ever: the lost connection tells.
+    pub(crate) async fn ended(&self) {
+        match self.process() {
+            Some(process) => process.ended().await,
+            None => std::future::pending().await,
+        }
     }
 
     /// True once the connection has ended.
@@ -126,12 +134,14 @@ impl Shim {
         self.0.client.is_closed()
     }
 
-    /// Ends a shim that does not answer any more. What it held is found by cgroup.
-    pub(crate) fn kill_hard(&self) {
-        if let Some(pidfd) = self.pidfd()
-            && let Err(error) = berth_sys::pidfd::send_signal(pidfd, 9)
-        {
-            tracing::warn!(sandbox = %self.0.sandbox, %error, "the shim could not be killed");
+    /// Ends a shim that does not answer any more, and waits for its end.
+    ///
+    /// # Errors
+    /// It lives on.
+    pub(crate) async fn kill_hard(&self) -> Result<(), Error> {
+        match self.process() {
+            Some(process) => process.kill_and_wait(self.0.sandbox).await,
+            None => Ok(()),
         }
     }
 
@@ -149,7 +159,13 @@ impl Shim {
                 hint: "",
             },
             CallError::Disconnected { .. } => Error::ShimGone(self.0.sandbox.to_string()),
-            other => Error::internal("ask the shim", other),
+            // Whether it did what it was asked is not known.
+            other => Error::Step {
+                class: ErrorClass::Unavailable,
+                word: None,
+                step: "read the shim's answer".to_owned(),
+                cause: other.to_string(),
+            },
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Starting a pod's shim: by descriptor from the sealed binary, detached from everything of the daemon's.
 
+use super::find::greet;
+use super::{Found, Process, Shim};
 use crate::pod::{Error, Ground, PodPaths};
 use berth_core::SandboxId;
+use berth_proto::shim::ShimClient;
 use std::ffi::CString;
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,27 +16,43 @@ use std::time::Duration;
 /// How long a shim may take until its socket listens.
 const READY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Starts the shim of a sandbox and waits until its socket listens. Gives the handle of its process.
+/// Where the shim's process id is written down, below the pod's directory.
+pub(super) const PID_FILE: &str = "shim.pid";
+
+/// Starts the shim of a sandbox, waits until its socket listens and greets it. On failure its process is ended.
 ///
 /// # Errors
 /// It could not be executed, or ended before it was ready; its log says why.
-pub(crate) async fn launch(ground: &Arc<Ground>, id: SandboxId) -> Result<OwnedFd, Error> {
+pub(crate) async fn launch(ground: &Arc<Ground>, id: SandboxId) -> Result<Shim, Error> {
     let (base, paths) = (Arc::clone(ground), ground.paths(id));
     let (pidfd, ready) = ground.block("launch the shim", move || start(&base, id, &paths)).await?;
+    let process = Process::adopt(pidfd);
     let paths = ground.paths(id);
-    let waited = tokio::time::timeout(READY_WITHIN, wait_ready(ready)).await;
-    match waited {
-        Ok(Ok(())) => Ok(pidfd),
-        failed => {
-            let cause = match failed {
-                Ok(Err(error)) => error,
-                _ => format!("not ready within {} s", READY_WITHIN.as_secs()),
-            };
-            let _ = berth_sys::pidfd::send_signal(&pidfd, 9);
-            reap(&pidfd).await;
+    match ready_and_greeted(&paths, id, &process, ready).await {
+        Ok(shim) => Ok(shim),
+        Err(cause) => {
+            process.kill_and_wait(id).await?;
             let cause = format!("{cause}{}", last_words(&paths.file("shim.log")));
             Err(Error::internal("launch the shim", cause))
         }
+    }
+}
+
+async fn ready_and_greeted(
+    paths: &PodPaths,
+    id: SandboxId,
+    process: &Process,
+    ready: OwnedFd,
+) -> Result<Shim, String> {
+    match tokio::time::timeout(READY_WITHIN, wait_ready(ready)).await {
+        Ok(done) => done?,
+        Err(_) => return Err(format!("not ready within {} s", READY_WITHIN.as_secs())),
+    }
+    let client = ShimClient::connect(&paths.socket).await.map_err(|error| error.to_string())?;
+    match greet(client, id, Some(process.clone())).await {
+        Found::Shim(shim) => Ok(shim),
+        Found::Mute { why, .. } => Err(why.to_string()),
+        Found::Nobody => Err("it is gone".to_owned()),
     }
 }
 
@@ -56,6 +75,10 @@ fn start(ground: &Ground, id: SandboxId, paths: &PodPaths) -> Result<(OwnedFd, O
         cgroup: None,
     };
     let child = berth_sys::spawn::spawn(&plan).map_err(failed("execute the shim"))?;
+    // Before anything else can fail: whoever looks for this shim later finds it by its number.
+    if let Err(error) = std::fs::write(paths.file(PID_FILE), child.pid.to_string()) {
+        tracing::warn!(sandbox = %id, %error, "the shim's process id could not be written down");
+    }
     Ok((child.pidfd, ready))
 }
 
@@ -93,15 +116,6 @@ async fn wait_ready(pipe: OwnedFd) -> Result<(), String> {
         Ok(_) if &word == b"ready\n" => Ok(()),
         Ok(_) => Err(format!("unexpected word {:?}", String::from_utf8_lossy(&word))),
         Err(_) => Err("it ended before it was ready".to_owned()),
-    }
-}
-
-async fn reap(pidfd: &OwnedFd) {
-    for _ in 0..50 {
-        if !matches!(berth_sys::pidfd::try_wait(pidfd), Ok(None)) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 

@@ -89,6 +89,14 @@ pub fn rules(resources: &LinuxResources) -> Result<Option<Vec<Rule>>> {
     Ok(Some(listed.into_iter().chain(DEFAULTS).collect()))
 }
 
+/// For a group of which nothing is said: the default devices, and no others.
+pub(crate) fn default_rules() -> Vec<Rule> {
+    std::iter::once(NONE).chain(DEFAULTS).collect()
+}
+
+/// Takes every device away.
+const NONE: Rule = Rule { allow: false, kind: Kind::Any, major: None, minor: None, access: ALL };
+
 fn parse(at: usize, rule: &LinuxDeviceCgroup) -> Result<Rule> {
     let invalid = |what: &str| CgroupError::Invalid {
         setting: format!("devices[{at}].{what}"),
@@ -127,7 +135,10 @@ fn parse(at: usize, rule: &LinuxDeviceCgroup) -> Result<Rule> {
 pub(crate) fn write_v1(dir: &Dir, rules: &[Rule], fresh: bool) -> Result<()> {
     let former = if fresh { None } else { Some(dir.text("devices.list")?) };
     let file = |rule: &Rule| if rule.allow { "devices.allow" } else { "devices.deny" };
-    let done = rules.iter().try_for_each(|rule| dir.set(file(rule), &line(rule)));
+    // A new group has what its parent has. As on v2, what no rule names is denied.
+    let all_first = rules.first().is_some_and(|rule| rule.kind == Kind::Any);
+    let start = if all_first { None } else { Some(&NONE) };
+    let done = start.into_iter().chain(rules).try_for_each(|rule| dir.set(file(rule), &line(rule)));
     done.inspect_err(|_| {
         if let Some(list) = &former {
             // What cannot be restored stays closed, which is the safe side.

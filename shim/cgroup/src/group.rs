@@ -35,21 +35,31 @@ pub struct Cgroup {
 pub(crate) struct Plan {
     pub(crate) steps: Vec<Step>,
     pub(crate) devices: Option<Vec<Rule>>,
+    /// Nobody asked for device control: where the host cannot give it, the group does without.
+    pub(crate) devices_optional: bool,
 }
 
 impl Plan {
-    pub(crate) fn new(mode: Mode, resources: &LinuxResources, period: Option<u64>) -> Result<Self> {
+    pub(crate) fn new(mode: Mode, resources: &LinuxResources, present: Option<&str>) -> Result<Self> {
         let steps = match mode {
-            Mode::V2 => limits::v2::plan(resources, period)?,
+            Mode::V2 => limits::v2::plan(resources, present)?,
             Mode::V1 | Mode::Hybrid => limits::v1::plan(resources)?,
         };
-        Ok(Self { steps, devices: device::rules(resources)? })
+        Ok(Self { steps, devices: device::rules(resources)?, devices_optional: false })
+    }
+
+    /// For a new group: one that says nothing of devices gets the default ones and no others.
+    pub(crate) fn fresh(mode: Mode, resources: &LinuxResources) -> Result<Self> {
+        let plan = Self::new(mode, resources, None)?;
+        let devices_optional = plan.devices.is_none();
+        Ok(Self { devices: plan.devices.or_else(|| Some(device::default_rules())), devices_optional, ..plan })
     }
 
     /// Sets what was planned on a group that was just made: no former values to keep.
     pub(crate) fn carry_out(&self, mode: Mode, places: &Places) -> Result<()> {
         limits::apply::apply(&self.steps, &|controller| places.dir(mode, controller), None)?;
         match &self.devices {
+            Some(_) if self.devices_optional && places.dir(mode, "devices").is_none() => Ok(()),
             Some(rules) => set_devices(mode, places, rules, true),
             None => Ok(()),
         }
@@ -67,7 +77,7 @@ impl Cgroup {
     /// [`CgroupError::InUse`] if there are processes in it, [`CgroupError::ControllerMissing`] for a limit that this
     /// host cannot enforce, else the failed step.
     pub fn create(hierarchies: &Hierarchies, path: &CgroupPath, resources: &LinuxResources) -> Result<Self> {
-        let plan = Plan::new(hierarchies.mode(), resources, None)?;
+        let plan = Plan::fresh(hierarchies.mode(), resources)?;
         match path.driver() {
             Driver::Cgroupfs => {
                 let places = make::make(hierarchies, &path.relative(), make::Existing::Replace, |_| true)?;
@@ -216,7 +226,7 @@ impl Cgroup {
     /// The failed step; the former values are back then.
     pub fn set(&self, resources: &LinuxResources) -> Result<()> {
         let places = self.places()?;
-        let plan = Plan::new(self.mode, resources, self.cpu_period())?;
+        let plan = Plan::new(self.mode, resources, self.cpu_max().as_deref())?;
         self.check_before(resources)?;
         let mut log = Vec::new();
         let place = |controller: &str| places.dir(self.mode, controller);
@@ -228,9 +238,9 @@ impl Cgroup {
         done.inspect_err(|_| limits::apply::roll_back(&log))
     }
 
-    fn cpu_period(&self) -> Option<u64> {
-        let text = self.places.get()?.unified.as_ref()?.line("cpu.max")?;
-        text.split(' ').nth(1)?.parse().ok()
+    /// The present bandwidth limit of v2: quota and period.
+    fn cpu_max(&self) -> Option<String> {
+        self.places.get()?.unified.as_ref()?.line("cpu.max")
     }
 
     /// `checkBeforeUpdate`: a limit below what is used now would kill.

@@ -85,6 +85,28 @@ impl CgroupPath {
         }
     }
 
+    /// Reads a path that was recorded as this type prints it, whichever driver made it: what was made under the other
+    /// driver still has to be found and removed.
+    pub fn recorded(text: &str) -> Result<Self, PathError> {
+        let driver = if text.starts_with('/') { Driver::Cgroupfs } else { Driver::Systemd };
+        Self::parse(driver, text)
+    }
+
+    /// The group of a whole pod, as the kubelet names it (`cgroup_parent`): a plain path, or the path of a slice, or
+    /// its bare name.
+    pub fn of_parent(parent: &str) -> Result<Self, PathError> {
+        let slice = parent.trim_end_matches('/').rsplit('/').next().unwrap_or("");
+        let Some(stem) = slice.strip_suffix(".slice") else {
+            check_text(parent)?;
+            return parse_fs(parent);
+        };
+        // A slice lies in the slice that its name without the last part says, as a scope does in its slice.
+        match stem.rsplit_once('-') {
+            Some((above, _)) => Self::parse(Driver::Systemd, &format!("{above}.slice::{slice}")),
+            None => Self::parse(Driver::Systemd, &format!("-.slice::{slice}")),
+        }
+    }
+
     /// The path of a container or sandbox below the parent that the kubelet names (`cgroup_parent`): a leaf `id`, or
     /// the scope `berth-<id>.scope`. Refuses a parent of the other driver's form. An empty parent is `/berth`, or
     /// `system.slice`.
@@ -253,6 +275,28 @@ mod tests {
         assert_eq!(scope.to_string(), "kubepods-pod1.slice:berth:x");
         assert_eq!(scope.relative(), "kubepods.slice/kubepods-pod1.slice/berth-x.scope");
         assert!(CgroupPath::under_parent(Driver::Cgroupfs, "/p", "../x").is_err());
+    }
+
+    #[test]
+    fn a_pods_own_group_is_found_in_both_forms() {
+        let relative = |parent: &str| CgroupPath::of_parent(parent).map(|path| path.relative());
+        let deep = "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod1_2.slice";
+        assert_eq!(relative("kubepods-burstable-pod1_2.slice").unwrap(), deep);
+        assert_eq!(relative(&format!("/{deep}/")).unwrap(), deep);
+        assert_eq!(relative("kubepods.slice").unwrap(), "kubepods.slice");
+        assert_eq!(relative("/kubepods/burstable/pod1-2").unwrap(), "kubepods/burstable/pod1-2");
+        for bad in ["", "/", "/a/../b", "-.slice", ".slice", "a--b.slice"] {
+            assert!(relative(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_was_recorded_is_read_under_either_driver() {
+        for (driver, parent) in [(Driver::Cgroupfs, "/p"), (Driver::Systemd, "a-b.slice"), (Driver::Cgroupfs, "")] {
+            let path = CgroupPath::under_parent(driver, parent, "x").unwrap();
+            assert_eq!(CgroupPath::recorded(&path.to_string()).unwrap(), path);
+        }
+        assert!(CgroupPath::recorded("").is_err());
     }
 
     #[test]

@@ -1,14 +1,15 @@
 //! Removing a group with everything below it.
 
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{AtFlags, CWD, unlinkat};
 use rustix::io::Errno;
 
 use crate::error::{CgroupError, Result};
 use crate::file::Dir;
-use crate::group::make::rmdir;
 use crate::group::places::Places;
 use crate::procs;
 
@@ -27,32 +28,57 @@ pub(crate) fn all(places: &Places) -> Result<()> {
 /// Removes one directory, first alone (the usual case), then with the groups below it.
 pub(crate) fn tree(path: &Path) -> Result<()> {
     let deadline = Instant::now() + PATIENCE;
-    let mut pause = Duration::from_micros(500);
+    match patiently(CWD, path, deadline) {
+        Ok(()) | Err(Errno::NOENT) => return Ok(()),
+        Err(Errno::BUSY | Errno::NOTEMPTY) => {}
+        Err(errno) => return Err(CgroupError::io("rmdir", path)(errno)),
+    }
+    let outcome = match Dir::open(CWD, Path::new("/"), &path.to_string_lossy()) {
+        Err(Errno::NOENT) => return Ok(()),
+        Err(errno) => Err(errno),
+        Ok(dir) => below(dir, deadline).and_then(|()| patiently(CWD, path, deadline)),
+    };
+    match outcome {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(Errno::BUSY | Errno::NOTEMPTY) => Err(CgroupError::InUse { path: path.to_owned() }),
+        Err(errno) => Err(CgroupError::io("rmdir", path)(errno)),
+    }
+}
+
+/// Removes the groups below, deepest first, however deep they are: one descriptor at a time, and the way up is `..`.
+fn below(top: Dir, deadline: Instant) -> std::result::Result<(), Errno> {
+    let mut here = top;
+    let mut way: Vec<String> = Vec::new();
     loop {
-        match rmdir(path) {
-            Ok(()) | Err(Errno::NOENT) => return Ok(()),
-            Err(Errno::BUSY | Errno::NOTEMPTY) => {}
-            Err(errno) => return Err(CgroupError::io("rmdir", path)(errno)),
-        }
-        if below(path)? {
+        if let Some((name, child)) = procs::next_child(&here, None)? {
+            way.push(name);
+            here = child;
             continue;
         }
-        if Instant::now() >= deadline {
-            return Err(CgroupError::InUse { path: path.to_owned() });
+        let Some(name) = way.pop() else { return Ok(()) };
+        here = Dir::open(&here.fd, Path::new(""), "..")?;
+        match patiently(&here.fd, Path::new(&name), deadline) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Removes one directory. While there are groups below it there is nothing to wait for; processes that are dying are waited for.
+fn patiently(at: impl AsFd, path: &Path, deadline: Instant) -> std::result::Result<(), Errno> {
+    let mut pause = Duration::from_micros(500);
+    loop {
+        match unlinkat(&at, path, AtFlags::REMOVEDIR) {
+            Err(errno @ (Errno::BUSY | Errno::NOTEMPTY)) => {
+                let dir = Dir::open(&at, Path::new(""), &path.to_string_lossy());
+                let nested = dir.is_ok_and(|dir| procs::children(&dir).is_ok_and(|names| !names.is_empty()));
+                if nested || Instant::now() >= deadline {
+                    return Err(errno);
+                }
+            }
+            other => return other,
         }
         sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(100));
     }
-}
-
-/// Removes the groups below; says whether there were any.
-fn below(path: &Path) -> Result<bool> {
-    let failed = |errno| CgroupError::io("open", path)(errno);
-    let dir = match Dir::open(rustix::fs::CWD, Path::new("/"), &path.to_string_lossy()) {
-        Err(Errno::NOENT) => return Ok(false),
-        other => other.map_err(failed)?,
-    };
-    let names = procs::children(&dir).map_err(failed)?;
-    names.iter().try_for_each(|name| tree(&path.join(name)))?;
-    Ok(!names.is_empty())
 }

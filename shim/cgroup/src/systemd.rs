@@ -14,7 +14,7 @@ use oci_spec::runtime::LinuxResources;
 
 use crate::error::{CgroupError, Result};
 use crate::group::Plan;
-use crate::group::make::{Existing, make};
+use crate::group::make::{Existing, make_into};
 use crate::group::places::Places;
 use crate::hierarchy::{Hierarchies, Mode};
 use crate::path::CgroupPath;
@@ -62,19 +62,24 @@ impl Pending {
         list.push(("PIDs", Value::Words(vec![pid_value])));
         let mut bus = Connection::open().map_err(|error| failed(&unit, error))?;
         start_unit(&mut bus, &unit, &list)?;
-        self.complete(pid).inspect_err(|_| {
-            // The first error is the one to tell.
-            let _ = stop_unit(&mut bus, &unit);
-        })
+        let mut places = Places::default();
+        match self.complete(pid, &mut places) {
+            Ok(()) => Ok(places),
+            Err(error) => {
+                // The first error is the one to tell. systemd ends the process, and what was made by hand goes after it.
+                let _ = stop_unit(&mut bus, &unit);
+                let _ = crate::remove::all(&places);
+                Err(error)
+            }
+        }
     }
 
-    fn complete(&self, pid: i32) -> Result<Places> {
+    fn complete(&self, pid: i32, places: &mut Places) -> Result<()> {
         let hierarchies = Hierarchies::discover()?;
         let by_hand = |first: &str| !first.is_empty() && first != "name=systemd";
-        let places = make(&hierarchies, &self.path.relative(), Existing::Keep, by_hand)?;
+        make_into(&hierarchies, &self.path.relative(), Existing::Keep, by_hand, places)?;
         places.join(pid)?;
-        self.plan.carry_out(self.mode, &places)?;
-        Ok(places)
+        self.plan.carry_out(self.mode, places)
     }
 }
 

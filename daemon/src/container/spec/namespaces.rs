@@ -29,7 +29,7 @@ fn pid(input: &Input<'_>, shared: &str) -> Result<Option<LinuxNamespace>, Error>
         (NamespaceMode::Container, _) => Ok(Some(own(kind))),
         (NamespaceMode::Pod, _) => Ok(joined(kind, shared).or_else(|| Some(own(kind)))),
         (NamespaceMode::Target, _) => match &input.facts.target_pid {
-            Some(path) => Ok(joined(kind, path)),
+            Some(target) => Ok(joined(kind, target.path())),
             None => Err(Error::internal("build the spec", "the target container was not looked up")),
         },
     }

@@ -281,7 +281,7 @@ fn namespaces_follow_the_modes() {
     assert_eq!(namespace_words(pid(NamespaceMode::Node)), pod);
     let target = |case: &mut Case| {
         case.config.security.namespaces.pid = NamespaceMode::Target;
-        case.facts.target_pid = Some("/proc/99/ns/pid".into());
+        case.facts.target_pid = Some(Target::at("/proc/99/ns/pid"));
     };
     assert_eq!(namespace_words(target), format!("{pod} pid:/proc/99/ns/pid"));
     let host = |case: &mut Case| {

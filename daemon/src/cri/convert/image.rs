@@ -69,7 +69,7 @@ pub fn fs_info(info: &FsInfo) -> cri::ImageFsInfoResponse {
     };
     cri::ImageFsInfoResponse {
         image_filesystems: vec![usage(&info.images)],
-        container_filesystems: vec![usage(&info.containers)],
+        container_filesystems: info.containers.as_ref().map(usage).into_iter().collect(),
     }
 }
 

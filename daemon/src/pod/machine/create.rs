@@ -85,7 +85,9 @@ impl Machine {
             }
             Ok(record) => {
                 self.slots.insert(id, Slot::known(*record));
-                if cancelled || self.sandbox().is_none_or(|sandbox| !sandbox.is_ready()) {
+                let unwelcome =
+                    self.lost.is_some() || self.sandbox().is_none_or(|sandbox| !sandbox.is_ready());
+                if cancelled || unwelcome {
                     self.answer_all(waiters, &Err(Error::Cancelled("CreateContainer")));
                     early.into_iter().for_each(|(_, ack)| self.push(Effect::Ack(ack)));
                     self.begin_delete(id, ending);

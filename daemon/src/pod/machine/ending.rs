@@ -119,23 +119,17 @@ impl Machine {
             record.state = SandboxState::NotReady { at: self.now.wall, cause: None };
         }
         let write = Write::Sandbox(Arc::new(record.clone()));
-        let Some(ending) = &mut self.ending else { return };
-        let stop = std::mem::take(&mut ending.stop);
+        let stop = self.ending.as_mut().map(|ending| std::mem::take(&mut ending.stop)).unwrap_or_default();
+        let answer = result.clone().map(|()| Reply::Done);
+        self.push(Effect::Save(vec![write], Saved::answers(stop, &answer)));
         match result {
-            Ok(()) => {
-                let removing = !ending.remove.is_empty();
-                self.push(Effect::Save(vec![write], Saved::answers(stop, &Ok(Reply::Done))));
-                self.after_teardown(removing);
-            }
-            Err(error) => {
-                self.push(Effect::Save(vec![write], Saved::answers(stop, &Err(error.clone()))));
-                self.give_up_ending(&error);
-            }
+            Ok(()) => self.after_teardown(),
+            Err(error) => self.end_badly(&error),
         }
     }
 
-    fn after_teardown(&mut self, removing: bool) {
-        if !removing {
+    fn after_teardown(&mut self) {
+        if self.ending.as_ref().is_none_or(|ending| ending.remove.is_empty()) {
             self.ending = None;
             return;
         }
@@ -146,8 +140,16 @@ impl Machine {
         self.advance();
     }
 
-    /// A container could not be stopped or removed: whoever waits for the sandbox is told, and may try again.
+    /// A container could not be stopped or removed: whoever waits for the sandbox is told, and may try again. While
+    /// effects on the sandbox itself go on, their end decides.
     pub(super) fn give_up_ending(&mut self, error: &Error) {
+        let own = |ending: &Ending| matches!(ending.stage, Stage::Teardown | Stage::Unmaking);
+        if !self.ending.as_ref().is_some_and(own) {
+            self.end_badly(error);
+        }
+    }
+
+    fn end_badly(&mut self, error: &Error) {
         if let Some(ending) = self.ending.take() {
             self.answer_all(ending.stop, &Err(error.clone()));
             self.answer_all(ending.remove, &Err(error.clone()));
@@ -170,7 +172,7 @@ impl Machine {
                     self.answer_all(ending.remove, &Ok(Reply::Done));
                 }
             }
-            Err(error) => self.give_up_ending(&error),
+            Err(error) => self.end_badly(&error),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! StartContainer.
 
 use super::slot::Starting;
+use super::stop::SIGKILL;
 use super::{Effect, Machine, Op, Reply, Saved, Slot, StartFailure, Waiter};
 use crate::container::{ContainerRecord, ContainerState, Exited, Reason, START_ERROR_CODE};
 use crate::pod::Error;
@@ -48,11 +49,13 @@ impl Machine {
             Err(StartFailure::Refused(error)) => {
                 let at = self.now.wall;
                 self.change(id, |record| record.state = start_error(record, at, &error));
+                self.kill_remains(id);
                 Err(error)
             }
             Err(StartFailure::NoAnswer(error)) => {
-                if let Some((exit, _)) = &starting.early {
-                    self.note_exit(id, exit);
+                match &starting.early {
+                    Some((exit, _)) => self.note_exit(id, exit),
+                    None => self.kill_remains(id),
                 }
                 Err(error)
             }
@@ -60,6 +63,22 @@ impl Machine {
         self.save(id, Saved::answers(starting.waiters, &answer).ack(early_ack));
         self.settle_if_lost(id);
         self.go_on_after_start(id, starting.stop, starting.remove);
+    }
+
+    /// Whoever asked was told that it did not start: then nothing of it may run. Its end is told like any other.
+    fn kill_remains(&mut self, id: ContainerId) {
+        self.push(Effect::Signal { id, signal: SIGKILL, all: true });
+    }
+
+    /// A shim that was found again tells what it did while nobody listened.
+    pub(super) fn runs(&mut self, id: ContainerId, at: Timestamp) {
+        let created = |record: &ContainerRecord| matches!(record.state, ContainerState::Created { .. });
+        match self.slots.get(&id) {
+            Some(Slot::Known { record, op: Op::Idle | Op::Stopping(_) }) if created(record) => {}
+            _ => return,
+        }
+        self.change(id, |record| record.state = running(record, at));
+        self.save(id, Saved::default());
     }
 
     fn go_on_after_start(

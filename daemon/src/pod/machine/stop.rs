@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// How long the shim has to tell the end of what it was told to kill.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
-const SIGKILL: u32 = 9;
+pub(super) const SIGKILL: u32 = 9;
 /// Grace periods beyond this (a day) are this.
 const GRACE_MAX: Duration = Duration::from_secs(86_400);
 

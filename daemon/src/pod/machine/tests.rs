@@ -363,6 +363,96 @@ fn a_failed_teardown_can_be_tried_again() {
     assert_eq!(world.answers[&remove], Ok(Reply::Done));
 }
 
+#[test]
+fn a_container_on_its_way_out_is_not_saved_again() {
+    let mut world = World::ready();
+    world.ask(Request::Create(draft(1, "c", "")));
+    world.ask(Request::StopSandbox);
+    let at = world.pending.iter().position(|effect| matches!(effect, Effect::Create(..))).unwrap();
+    world.finish(at, true);
+    let exit = Exit { code: 137, at: Timestamp(3000), oom: false, cause: String::new() };
+    let now = Now { wall: Timestamp(4000), mono: world.mono };
+    let effects = world.machine.handle(now, Input::Exited(id(1), exit, 55));
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Save(..))), "its row would come back");
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Ack(55))));
+}
+
+#[test]
+fn changes_of_limits_follow_each_other_and_keep_what_they_do_not_name() {
+    let mut world = World::running(1);
+    let limits = |shares, memory| {
+        Box::new(Resources { cpu_shares: shares, memory_limit: memory, ..Resources::default() })
+    };
+    let first = world.ask(Request::Update(id(1), limits(512, 0)));
+    let second = world.ask(Request::Update(id(1), limits(0, 64)));
+    assert_eq!(world.pending.len(), 1, "one at a time");
+    world.settle();
+    assert_eq!((&world.answers[&first], &world.answers[&second]), (&Ok(Reply::Done), &Ok(Reply::Done)));
+    let record = world.machine.slots[&id(1)].record().unwrap();
+    assert_eq!((record.config.resources.cpu_shares, record.config.resources.memory_limit), (512, 64));
+}
+
+#[test]
+fn a_start_without_an_answer_is_killed_and_not_guessed() {
+    let mut world = World::ready();
+    world.ask(Request::Create(draft(1, "c", "")));
+    world.finish_all();
+    let start = world.ask(Request::Start(id(1)));
+    world.pending.clear();
+    world.feed(Input::Started(id(1), Err(StartFailure::NoAnswer(Error::Closed))));
+    assert!(world.answers[&start].is_err());
+    assert!(matches!(world.state(id(1)), Some(ContainerState::Created { .. })));
+    assert!(world.pending.iter().any(|effect| matches!(effect, Effect::Signal { signal: 9, all: true, .. })));
+    world.exit(id(1));
+    assert!(matches!(world.state(id(1)), Some(ContainerState::Exited(_))));
+}
+
+#[test]
+fn a_failed_removal_does_not_take_a_teardown_away() {
+    let mut world = World::running(1);
+    world.exit(id(1));
+    let remove = world.ask(Request::Remove(id(1)));
+    let stop = world.ask(Request::StopSandbox);
+    let at = world.pending.iter().position(|effect| matches!(effect, Effect::Delete(_))).unwrap();
+    world.finish(at, false);
+    assert!(world.answers[&remove].is_err() && world.answers[&stop].is_err());
+    let stop = world.ask(Request::StopSandbox);
+    let remove = world.ask(Request::Remove(id(1)));
+    let at = world.pending.iter().position(|effect| matches!(effect, Effect::Delete(_))).unwrap();
+    world.finish(at, false);
+    assert!(world.answers[&remove].is_err());
+    assert_eq!(world.pending.iter().filter(|effect| matches!(effect, Effect::Teardown(_))).count(), 1);
+    world.finish_all();
+    assert_eq!(world.answers[&stop], Ok(Reply::Done));
+    assert!(!world.machine.sandbox().unwrap().is_ready());
+}
+
+#[test]
+fn a_container_made_while_its_pod_is_being_killed_is_taken_away() {
+    let mut world = World::ready();
+    let create = world.ask(Request::Create(draft(1, "c", "")));
+    world.feed(Input::ShimLost("died".into()));
+    let at = world.pending.iter().position(|effect| matches!(effect, Effect::Create(..))).unwrap();
+    world.finish(at, true);
+    assert!(world.answers[&create].is_err());
+    assert!(world.pending.iter().any(|effect| matches!(effect, Effect::Delete(_))));
+    world.finish_all();
+    assert_eq!(world.machine.containers().count(), 0);
+}
+
+#[test]
+fn a_shim_that_is_found_again_tells_what_runs() {
+    let mut sandbox = ready(sandbox_config("h"));
+    sandbox.created_at = Timestamp(1);
+    let draft = draft(1, "c", "");
+    let mut machine = Machine::restore(sandbox, vec![made(&draft)]);
+    assert!(machine.expects_shim());
+    let effects = machine.handle(Now::default(), Input::Running(id(1), Timestamp(20)));
+    assert!(matches!(effects[..], [Effect::Save(..)]));
+    let state = machine.containers().next().unwrap().state.clone();
+    assert_eq!(state, ContainerState::Running { pid: 100, started_at: Timestamp(20) });
+}
+
 /// One random step.
 #[derive(Debug, Clone)]
 enum Step {

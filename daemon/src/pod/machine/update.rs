@@ -5,6 +5,7 @@ use crate::container::ContainerState;
 use crate::pod::Error;
 use crate::sandbox::Resources;
 use berth_core::ContainerId;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 impl Machine {
@@ -18,7 +19,13 @@ impl Machine {
                 ) =>
             {
                 let record = Arc::clone(record);
-                self.push(Effect::Update(record, Box::new(resources), waiter));
+                match self.updates.get_mut(&id) {
+                    Some(waiting) => waiting.push_back((resources, waiter)),
+                    None => {
+                        self.updates.insert(id, VecDeque::new());
+                        self.push(Effect::Update(record, Box::new(resources), waiter));
+                    }
+                }
             }
             Some(slot) => {
                 let state = slot.record().map_or("being created", |record| record.state_word());
@@ -38,14 +45,18 @@ impl Machine {
         waiter: Waiter,
     ) {
         match result {
-            Ok(()) => {
-                self.change(id, |record| record.config.resources = record.config.resources.merged(&resources));
+            Ok(()) if self.slots.contains_key(&id) => {
+                self.change(id, |record| {
+                    record.config.resources = record.config.resources.merged(&resources)
+                });
                 self.save(id, Saved::answers(vec![waiter], &Ok(Reply::Done)));
-                if !self.slots.contains_key(&id) {
-                    self.answer(waiter, Err(Error::NoContainer(id.to_string())));
-                }
             }
+            Ok(()) => self.answer(waiter, Err(Error::NoContainer(id.to_string()))),
             Err(error) => self.answer(waiter, Err(error)),
+        }
+        // One after the other: what is recorded last is what was applied last.
+        for (resources, waiter) in self.updates.remove(&id).unwrap_or_default() {
+            self.update(id, resources, waiter);
         }
     }
 }

@@ -16,9 +16,7 @@ pub async fn stats(pods: &Pods, id: &str) -> Result<ContainerStats, Error> {
 /// The figures of the running containers that fit, newest first.
 pub async fn list_stats(pods: &Pods, filter: &Filter) -> Vec<ContainerStats> {
     let running = Filter { state: Some(State::Running), ..filter.clone() };
-    let mut all = Vec::new();
-    for record in list(pods, &running) {
-        all.push(stats::container(pods.ground(), &record).await);
-    }
-    all
+    let records = list(pods, &running);
+    let figures = records.iter().map(|record| stats::container(pods.ground(), record));
+    futures_util::future::join_all(figures).await
 }

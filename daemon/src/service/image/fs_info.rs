@@ -1,15 +1,18 @@
 //! Space that images and containers take.
 
 use crate::app::App;
+use crate::blocking::Room;
+use crate::figure::Figure;
 use berth_core::{Result, Timestamp};
 use berth_snapshot::LayerIndex;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 /// A walk over all writable trees is kept for this long.
 const FRESH: Duration = Duration::from_secs(10);
+/// The first walk is waited for no longer than this.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Bytes and inodes at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,29 +32,31 @@ pub struct FsInfo {
     pub directory: String,
     /// Layers.
     pub images: Used,
-    /// Writable trees of containers.
-    pub containers: Used,
+    /// Writable trees of containers; none before they have been walked over.
+    pub containers: Option<Used>,
 }
 
-/// The last walk.
-#[derive(Debug, Default)]
-pub struct Cache(Mutex<Option<Used>>);
+/// The last walk over writable trees.
+pub type Cache = Figure<Used>;
 
-/// Measures, or answers from the last walk if that is fresh.
+/// Adds up the records of layers. Writable trees are walked over behind the caller's back, one walk at a time.
 ///
 /// # Errors
 /// The store cannot be read.
 pub async fn fs_info(app: &App) -> Result<FsInfo> {
-    let last = *app.usage.0.lock().unwrap_or_else(PoisonError::into_inner);
     let (store, root) = (app.store.clone(), app.paths.root.clone());
-    let known = last.filter(|used| used.at.age() < FRESH);
-    let measured = app.blocking.run("measure used space", move || -> Result<(Used, Used)> {
-        let containers = known.unwrap_or_else(|| walk(&root.join("containers")));
-        Ok((layers(&root.join("layers"), &store.layers()?), containers))
+    let images = app.blocking.run_in(Room::Look, "add up layers", move || -> Result<Used> {
+        Ok(layers(&root.join("layers"), &store.layers()?))
     });
-    let (images, containers) = measured.await??;
-    *app.usage.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(containers);
-    Ok(FsInfo { directory: app.paths.root.to_string_lossy().into_owned(), images, containers })
+    let walk = || {
+        let (blocking, trees) = (app.blocking.clone(), app.paths.root.join("containers"));
+        async move {
+            let walked = blocking.run_in(Room::Walk, "measure writable trees", move || walk(&trees));
+            walked.await.ok()
+        }
+    };
+    let (images, containers) = tokio::join!(images, app.usage.get(FRESH, PATIENCE, walk));
+    Ok(FsInfo { directory: app.paths.root.to_string_lossy().into_owned(), images: images??, containers })
 }
 
 /// Layers never change, so their records know what they take; the directory that holds them counts too.

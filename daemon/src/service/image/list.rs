@@ -2,6 +2,7 @@
 
 use super::find::find;
 use crate::app::App;
+use crate::blocking::Room;
 use berth_core::Result;
 use berth_image::{ImageIndex, ImageRecord};
 
@@ -11,7 +12,7 @@ use berth_image::{ImageIndex, ImageRecord};
 /// The store cannot be read.
 pub async fn list(app: &App, wanted: &str) -> Result<Vec<ImageRecord>> {
     let (store, wanted) = (app.store.clone(), wanted.to_owned());
-    let found = app.blocking.run("list images", move || match wanted.as_str() {
+    let found = app.blocking.run_in(Room::Look, "list images", move || match wanted.as_str() {
         "" => store.images(),
         name => Ok(find(&store, name)?.into_iter().collect()),
     });

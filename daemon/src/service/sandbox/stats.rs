@@ -16,11 +16,7 @@ pub async fn stats(pods: &Pods, id: &str) -> Result<PodStats, Error> {
 
 /// The figures of the sandboxes that fit, newest first. One that went meanwhile is left out.
 pub async fn list_stats(pods: &Pods, filter: &Filter) -> Vec<PodStats> {
-    let mut all = Vec::new();
-    for record in list(pods, filter) {
-        if let Some(view) = pods.view(record.id) {
-            all.extend(stats::pod(pods.ground(), &view).await);
-        }
-    }
-    all
+    let views: Vec<_> = list(pods, filter).into_iter().filter_map(|record| pods.view(record.id)).collect();
+    let figures = views.iter().map(|view| stats::pod(pods.ground(), view));
+    futures_util::future::join_all(figures).await.into_iter().flatten().collect()
 }

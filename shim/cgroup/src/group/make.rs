@@ -1,6 +1,6 @@
 //! Making a group's directories.
 
-use rustix::fs::{AtFlags, Mode as FileMode, mkdirat, unlinkat};
+use rustix::fs::{Mode as FileMode, mkdirat};
 use rustix::io::Errno;
 
 use super::places::Places;
@@ -29,18 +29,16 @@ pub(crate) fn make(
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Places> {
     let mut places = Places::default();
-    let done = fill(hierarchies, relative, existing, wanted, &mut places);
-    match done {
-        Err(error) if existing == Existing::Replace => {
+    make_into(hierarchies, relative, existing, wanted, &mut places)
+        .inspect_err(|_| {
             // The first error is the one to tell.
             let _ = remove::all(&places);
-            Err(error)
-        }
-        other => other.map(|()| places),
-    }
+        })
+        .map(|()| places)
 }
 
-fn fill(
+/// As [`make`], but what was made is in `places` also after a failure, for the caller to remove.
+pub(crate) fn make_into(
     hierarchies: &Hierarchies,
     relative: &str,
     existing: Existing,
@@ -50,19 +48,22 @@ fn fill(
     for one in hierarchies.v1() {
         let first = one.controllers.first().map_or("", String::as_str);
         if wanted(first) {
+            // Noted before it is filled: a directory that cannot be used has to go as well.
             places.v1.push((one.controllers.clone(), make_v1(one, relative, existing)?));
+            if one.controllers.iter().any(|name| name == "cpuset") {
+                inherit_cpuset(one, relative)?;
+            }
         } else if let Ok(dir) = Dir::open(&one.root, &one.mount, relative) {
             places.v1.push((one.controllers.clone(), dir));
         }
     }
-    if let Some(tree) = hierarchies.unified() {
-        places.unified = if wanted("") {
-            Some(make_unified(tree, relative, existing, hierarchies.mode())?)
-        } else {
-            Dir::open(&tree.root, &tree.mount, relative).ok()
-        };
+    let Some(tree) = hierarchies.unified() else { return Ok(()) };
+    if !wanted("") {
+        places.unified = Dir::open(&tree.root, &tree.mount, relative).ok();
+        return Ok(());
     }
-    Ok(())
+    places.unified = Some(make_unified(tree, relative, existing)?);
+    if hierarchies.mode() == Mode::V2 { enable_controllers(tree, relative) } else { Ok(()) }
 }
 
 fn make_v1(one: &V1Hierarchy, relative: &str, existing: Existing) -> Result<Dir> {
@@ -70,23 +71,13 @@ fn make_v1(one: &V1Hierarchy, relative: &str, existing: Existing) -> Result<Dir>
         Dir::open(&one.root, &one.mount, path)
     })
     .map_err(|failure| failure.at(one.mount.join(relative)))
-    .and_then(|dir| {
-        if one.controllers.iter().any(|name| name == "cpuset") {
-            inherit_cpuset(one, relative)?;
-        }
-        Ok(dir)
-    })
 }
 
-fn make_unified(tree: &UnifiedHierarchy, relative: &str, existing: Existing, mode: Mode) -> Result<Dir> {
-    let dir = make_leaf(relative, existing, &|path| mkdirat(&tree.root, path, MODE), &|path| {
+fn make_unified(tree: &UnifiedHierarchy, relative: &str, existing: Existing) -> Result<Dir> {
+    make_leaf(relative, existing, &|path| mkdirat(&tree.root, path, MODE), &|path| {
         Dir::open(&tree.root, &tree.mount, path)
     })
-    .map_err(|failure| failure.at(tree.mount.join(relative)))?;
-    if mode == Mode::V2 {
-        enable_controllers(tree, relative)?;
-    }
-    Ok(dir)
+    .map_err(|failure| failure.at(tree.mount.join(relative)))
 }
 
 enum Failure {
@@ -199,9 +190,4 @@ fn enable_controllers(tree: &UnifiedHierarchy, relative: &str) -> Result<()> {
 fn lacking(dir: &Dir, wanted: &[String]) -> Result<Vec<String>> {
     let enabled = dir.text("cgroup.subtree_control")?;
     Ok(wanted.iter().filter(|name| !enabled.split_whitespace().any(|have| have == *name)).cloned().collect())
-}
-
-/// Removes one directory.
-pub(crate) fn rmdir(path: &std::path::Path) -> std::result::Result<(), Errno> {
-    unlinkat(rustix::fs::CWD, path, AtFlags::REMOVEDIR)
 }

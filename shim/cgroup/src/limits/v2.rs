@@ -19,11 +19,11 @@ const NOT_RESOURCES: [&str; 6] = [
     "cgroup.type",
 ];
 
-/// Steps for everything but devices. `period` is the group's present cpu period.
-pub(crate) fn plan(resources: &LinuxResources, period: Option<u64>) -> Result<Vec<Step>> {
+/// Steps for everything but devices. `present` is what the group's `cpu.max` says now.
+pub(crate) fn plan(resources: &LinuxResources, present: Option<&str>) -> Result<Vec<Step>> {
     let mut steps = Vec::new();
     if let Some(cpu) = resources.cpu() {
-        cpu_steps(cpu, period.unwrap_or(DEFAULT_PERIOD), &mut steps)?;
+        cpu_steps(cpu, present, &mut steps)?;
     }
     if let Some(memory) = resources.memory() {
         memory_steps(memory, &mut steps)?;
@@ -50,7 +50,23 @@ pub(crate) fn plan(resources: &LinuxResources, period: Option<u64>) -> Result<Ve
     Ok(steps)
 }
 
-fn cpu_steps(cpu: &LinuxCpu, present_period: u64, steps: &mut Vec<Step>) -> Result<()> {
+/// The line of `cpu.max`; what is not given stays as it is.
+fn bandwidth_of(cpu: &LinuxCpu, present: Option<&str>) -> Option<String> {
+    let period = cpu.period().filter(|period| *period != 0);
+    if given(cpu.quota()).is_none() && period.is_none() {
+        return None;
+    }
+    let mut words = present.unwrap_or_default().split(' ');
+    let (quota_now, period_now) = (words.next().filter(|word| !word.is_empty()), words.next());
+    let quota = match given(cpu.quota()) {
+        Some(quota) => max_or(quota),
+        None => quota_now.unwrap_or("max").to_owned(),
+    };
+    let period_now = period_now.and_then(|word| word.parse().ok()).unwrap_or(DEFAULT_PERIOD);
+    Some(format!("{quota} {}", period.unwrap_or(period_now)))
+}
+
+fn cpu_steps(cpu: &LinuxCpu, present: Option<&str>, steps: &mut Vec<Step>) -> Result<()> {
     for (file, value) in [("cpuset.cpus", cpu.cpus()), ("cpuset.mems", cpu.mems())] {
         if let Some(value) = value.as_ref().filter(|value| !value.is_empty()) {
             steps.push(Step::one(Write::new("cpuset", file, value)));
@@ -65,11 +81,8 @@ fn cpu_steps(cpu: &LinuxCpu, present_period: u64, steps: &mut Vec<Step>) -> Resu
     if let Some(shares) = cpu.shares().filter(|shares| *shares != 0 && cpu.idle() != Some(1)) {
         steps.push(Step::one(Write::new("cpu", "cpu.weight", shares_to_weight(shares))));
     }
-    let period = cpu.period().filter(|period| *period != 0);
     let mut bandwidth = Vec::new();
-    if given(cpu.quota()).is_some() || period.is_some() {
-        let quota = max_or(given(cpu.quota()).unwrap_or(-1));
-        let value = format!("{quota} {}", period.unwrap_or(present_period));
+    if let Some(value) = bandwidth_of(cpu, present) {
         bandwidth.push(Write::new("cpu", "cpu.max", value));
     }
     if let Some(burst) = cpu.burst() {
@@ -176,9 +189,9 @@ fn unified(resources: &LinuxResources, steps: &mut Vec<Step>) -> Result<()> {
 mod tests {
     use super::*;
 
-    fn flat(json: &str, period: Option<u64>) -> Result<Vec<String>> {
+    fn flat(json: &str, present: Option<&str>) -> Result<Vec<String>> {
         let resources: LinuxResources = serde_json::from_str(json).unwrap();
-        let steps = plan(&resources, period)?;
+        let steps = plan(&resources, present)?;
         Ok(steps.into_iter().flat_map(|step| step.0).map(|w| format!("{}={}", w.file, w.value)).collect())
     }
 
@@ -204,8 +217,14 @@ mod tests {
 
     #[test]
     fn a_quota_alone_keeps_the_period() {
-        assert_eq!(flat(r#"{"cpu":{"quota":-1}}"#, Some(40_000)).unwrap(), ["cpu.max=max 40000"]);
+        assert_eq!(flat(r#"{"cpu":{"quota":-1}}"#, Some("7000 40000")).unwrap(), ["cpu.max=max 40000"]);
         assert_eq!(flat(r#"{"cpu":{"quota":7000}}"#, None).unwrap(), ["cpu.max=7000 100000"]);
+    }
+
+    #[test]
+    fn a_period_alone_keeps_the_quota() {
+        assert_eq!(flat(r#"{"cpu":{"period":50000}}"#, Some("7000 40000")).unwrap(), ["cpu.max=7000 50000"]);
+        assert_eq!(flat(r#"{"cpu":{"period":50000}}"#, None).unwrap(), ["cpu.max=max 50000"]);
     }
 
     #[test]
