@@ -14,6 +14,7 @@ pub struct Point {
     what: &'static str,
     armed: AtomicU32,
     passes: AtomicU32,
+    hits: AtomicU32,
     delay_ms: AtomicU64,
 }
 
@@ -28,7 +29,14 @@ pub enum Action {
     Delay(Duration),
     /// The process ends at once, as if killed.
     Exit,
+    /// The first to come waits until the point is armed anew (or [`HOLD_MAX`] is over); others pass.
+    Hold,
+    /// Only counted.
+    Note,
 }
+
+/// The longest that anything is held.
+pub const HOLD_MAX: Duration = Duration::from_secs(30);
 
 /// The failure an armed point gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,13 +53,16 @@ const OFF: u32 = 0;
 const FAIL: u32 = 1;
 const DELAY: u32 = 2;
 const EXIT: u32 = 3;
+const HOLD: u32 = 4;
+const HELD: u32 = 5;
+const NOTE: u32 = 6;
 
 impl Point {
     /// A point, not armed.
     #[must_use]
     pub const fn new(name: &'static str, what: &'static str) -> Self {
-        let (armed, passes, delay_ms) = (AtomicU32::new(OFF), AtomicU32::new(0), AtomicU64::new(0));
-        Self { name, what, armed, passes, delay_ms }
+        let (armed, passes, hits) = (AtomicU32::new(OFF), AtomicU32::new(0), AtomicU32::new(0));
+        Self { name, what, armed, passes, hits, delay_ms: AtomicU64::new(0) }
     }
 
     /// Its name, `area.step`.
@@ -66,6 +77,12 @@ impl Point {
         self.what
     }
 
+    /// How often it acted since it was last armed.
+    #[must_use]
+    pub fn hits(&self) -> u32 {
+        self.hits.load(Relaxed)
+    }
+
     /// Arms (or disarms) the point for the next `times` passes; 0 means until disarmed.
     pub fn arm(&self, action: Action, times: u32) {
         let word = match action {
@@ -76,7 +93,10 @@ impl Point {
                 DELAY
             }
             Action::Exit => EXIT,
+            Action::Hold => HOLD,
+            Action::Note => NOTE,
         };
+        self.hits.store(0, Relaxed);
         self.passes.store(times, Relaxed);
         self.armed.store(word, Relaxed);
     }
@@ -95,7 +115,11 @@ impl Point {
 
     #[cold]
     fn act(&self, word: u32) -> Result<(), Injected> {
-        if self.passes.load(Relaxed) > 0 && self.passes.fetch_sub(1, Relaxed) == 1 {
+        if word == HELD || (word == HOLD && !self.first()) {
+            return Ok(());
+        }
+        self.hits.fetch_add(1, Relaxed);
+        if word != HOLD && self.passes.load(Relaxed) > 0 && self.passes.fetch_sub(1, Relaxed) == 1 {
             self.armed.store(OFF, Relaxed);
         }
         match word {
@@ -103,8 +127,25 @@ impl Point {
                 std::thread::sleep(Duration::from_millis(self.delay_ms.load(Relaxed)));
                 Ok(())
             }
+            HOLD => {
+                self.wait();
+                Ok(())
+            }
+            NOTE => Ok(()),
             EXIT => std::process::abort(),
             _ => Err(Injected(self.name)),
+        }
+    }
+
+    /// Whether this is the one to be held.
+    fn first(&self) -> bool {
+        self.armed.compare_exchange(HOLD, HELD, Relaxed, Relaxed).is_ok()
+    }
+
+    fn wait(&self) {
+        let begun = std::time::Instant::now();
+        while self.armed.load(Relaxed) == HELD && begun.elapsed() < HOLD_MAX {
+            std::thread::sleep(Duration::from_millis(2));
         }
     }
 }
@@ -112,8 +153,8 @@ impl Point {
 /// Why a text does not arm a point.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArmError {
-    /// Not `name=[N*]fail|exit|delay:MS`.
-    #[error("{0:?} arms no fault point: expected name=[N*]fail|exit|off|delay:MS")]
+    /// Not `name=[N*]fail|exit|hold|note|off|delay:MS`.
+    #[error("{0:?} arms no fault point: expected name=[N*]fail|exit|hold|note|off|delay:MS")]
     Malformed(String),
     /// No such point.
     #[error("no fault point is called {0:?}: see `berthd faults`")]
@@ -144,6 +185,8 @@ fn parse_action(text: &str) -> Option<Action> {
         "off" => Some(Action::Off),
         "fail" => Some(Action::Fail),
         "exit" => Some(Action::Exit),
+        "hold" => Some(Action::Hold),
+        "note" => Some(Action::Note),
         _ => {
             let ms = text.strip_prefix("delay:")?.parse().ok()?;
             Some(Action::Delay(Duration::from_millis(ms)))
@@ -188,6 +231,21 @@ mod tests {
         assert!(TWO.pass().is_err() && TWO.pass().is_err());
         arm_text("test.two=off", FAULTS).unwrap();
         assert_eq!(TWO.pass(), Ok(()));
+    }
+
+    #[test]
+    fn one_is_held_until_released_and_passes_are_counted() {
+        static HOLDING: Point = Point::new("test.hold", "alone, so that tests do not meet");
+        HOLDING.arm(Action::Hold, 0);
+        let held = std::thread::spawn(|| HOLDING.pass());
+        while HOLDING.hits() == 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(HOLDING.pass(), Ok(()));
+        assert!(!held.is_finished() && HOLDING.hits() == 1);
+        HOLDING.arm(Action::Note, 0);
+        assert_eq!(held.join().unwrap(), Ok(()));
+        assert_eq!((HOLDING.pass(), HOLDING.hits()), (Ok(()), 1));
     }
 
     #[test]
