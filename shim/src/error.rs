@@ -26,6 +26,9 @@ pub(crate) enum CallError {
     /// Shutdown was called.
     #[error("the shim is ending: it takes no new container")]
     Ending,
+    /// Too many execs at once.
+    #[error("too many execs at once in this pod: try again")]
+    Busy,
     /// A container is being built and does not come to an end.
     #[error("a container is still being built: its set-up hangs in the kernel; try again")]
     Building,
@@ -71,6 +74,7 @@ impl CallError {
             CallError::Runtime(berth_runtime::Error::Config { .. }) => Code::InvalidArgument,
             CallError::Runtime(berth_runtime::Error::State { .. }) => Code::FailedPrecondition,
             CallError::Runtime(_) | CallError::Step { .. } | CallError::Panicked(_) => Code::Internal,
+            CallError::Busy => Code::ResourceExhausted,
             CallError::Hangs(_) | CallError::Building => Code::DeadlineExceeded,
         }
     }

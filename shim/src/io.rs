@@ -5,4 +5,5 @@ pub(crate) mod capture;
 pub(crate) mod log_file;
 pub(crate) mod pump;
 pub(crate) mod source;
+pub(crate) mod turns;
 pub(crate) mod watched;

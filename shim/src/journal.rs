@@ -20,6 +20,12 @@ use tokio::sync::watch;
 /// The journal's name in the state directory.
 pub(crate) const FILE_NAME: &str = "journal";
 
+/// One answer carries no more; the rest comes with the next.
+const ANSWER_MAX: usize = 1000;
+
+/// The file is written anew when it has grown beyond what is owed.
+const FILE_MAX: u64 = 1 << 20;
+
 /// Stands for the newest event when no more will come.
 const CLOSED: u64 = u64::MAX;
 
@@ -59,6 +65,7 @@ struct Pending {
     next: u64,
     entries: VecDeque<Entry>,
     file: File,
+    written: u64,
 }
 
 impl Journal {
@@ -67,13 +74,17 @@ impl Journal {
         let file =
             OpenOptions::new().create(true).append(true).mode(0o600).open(directory.join(FILE_NAME))?;
         file.set_len(0)?;
-        let pending = Mutex::new(Pending { next: 1, entries: VecDeque::new(), file });
+        let pending = Mutex::new(Pending { next: 1, entries: VecDeque::new(), file, written: 0 });
         Ok(Journal { pending, newest: watch::Sender::new(0) })
     }
 
     /// Records one event, then wakes whoever waits.
     pub(crate) fn record(&self, id: &str, at: Timestamp, fact: Fact) {
         let mut pending = self.lock();
+        if matches!(fact, Fact::Oom(_)) {
+            // The newest count says all that the older ones said: a container cannot fill the journal.
+            pending.entries.retain(|entry| entry.id != id || !matches!(entry.fact, Fact::Oom(_)));
+        }
         let entry = Entry { seq: pending.next, id: id.to_owned(), at, fact };
         if let Err(error) = pending.append(&entry) {
             crate::say!("journal: {error}; the event is kept in memory only");
@@ -98,7 +109,7 @@ impl Journal {
             }
         };
         let _timed_out = tokio::time::timeout(wait, news).await;
-        self.lock().entries.iter().filter(|entry| entry.seq > acked).cloned().collect()
+        self.lock().entries.iter().filter(|entry| entry.seq > acked).take(ANSWER_MAX).cloned().collect()
     }
 
     /// Makes every waiter answer now: the shim is ending.
@@ -116,6 +127,7 @@ impl Journal {
         pending.entries.retain(|entry| entry.seq > acked);
         if pending.entries.is_empty() && before > 0 {
             pending.entries.shrink_to_fit();
+            pending.written = 0;
             if let Err(error) = pending.file.set_len(0) {
                 crate::say!("journal: {error}");
             }
@@ -129,10 +141,23 @@ impl Journal {
 
 impl Pending {
     fn append(&mut self, entry: &Entry) -> io::Result<()> {
-        let mut line = serde_json::to_vec(entry)?;
-        line.push(b'\n');
-        self.file.write_all(&line)
+        if self.written > FILE_MAX {
+            self.file.set_len(0)?;
+            self.written = 0;
+            for owed in &self.entries {
+                self.written += write_line(&mut self.file, owed)?;
+            }
+        }
+        self.written += write_line(&mut self.file, entry)?;
+        Ok(())
     }
+}
+
+fn write_line(file: &mut File, entry: &Entry) -> io::Result<u64> {
+    let mut line = serde_json::to_vec(entry)?;
+    line.push(b'\n');
+    file.write_all(&line)?;
+    Ok(line.len() as u64)
 }
 
 #[cfg(test)]
@@ -194,5 +219,26 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(20)).await;
         journal.close();
         assert!(ending.await.unwrap().is_empty());
+    }
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn a_container_cannot_fill_the_journal() {
+        let directory = tempfile::tempdir().unwrap();
+        let journal = Journal::create(directory.path()).unwrap();
+        journal.record("other", Timestamp(1), Fact::Oom(1));
+        for kills in 0..20_000 {
+            journal.record("hungry", Timestamp(2), Fact::Oom(kills));
+        }
+        journal.record("hungry", Timestamp(3), exit(137));
+        let facts: Vec<Fact> = journal.beyond(0, NONE).await.into_iter().map(|entry| entry.fact).collect();
+        assert_eq!(facts, [Fact::Oom(1), Fact::Oom(19_999), exit(137)]);
+        assert!(std::fs::metadata(directory.path().join(FILE_NAME)).unwrap().len() <= 2 * FILE_MAX);
+        for n in 0..1500 {
+            journal.record(&n.to_string(), Timestamp(4), exit(0));
+        }
+        let first = journal.beyond(0, NONE).await;
+        let last = first.last().unwrap().seq;
+        assert_eq!(first.len(), ANSWER_MAX);
+        assert_eq!(journal.beyond(last, NONE).await.len(), 503);
     }
 }

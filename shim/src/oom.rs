@@ -21,8 +21,9 @@ pub(crate) struct OomCounter(AtomicU64);
 
 impl OomCounter {
     /// Reads the kernel's counter; tells of kills that were not told of yet. Returns the count.
-    pub(crate) async fn look(&self, pod: &Pod, container: &Container) -> u64 {
-        let built = container.built.read().await;
+    pub(crate) fn look(&self, pod: &Pod, container: &Container) -> u64 {
+        // A start that hangs holds what was built; its group's counter is read at the next look.
+        let Ok(built) = container.built.try_read() else { return self.0.load(Ordering::Relaxed) };
         let kills = built.cgroup.oom_kills().unwrap_or(0);
         if self.0.fetch_max(kills, Ordering::Relaxed) < kills {
             pod.journal.record(&container.id, Timestamp::now(), Fact::Oom(kills));
@@ -81,7 +82,7 @@ async fn look_when_told(
                 return;
             }
             ready.clear_ready();
-            container.oom.look(&pod, &container).await;
+            container.oom.look(&pod, &container);
         }
     };
     tokio::select! {

@@ -38,6 +38,13 @@ impl Phase {
         }
     }
 
+    /// How a start went, unless the container's end was told before the start came to its own.
+    pub(crate) fn settle(&mut self, next: Phase) {
+        if *self == Phase::Created {
+            *self = next;
+        }
+    }
+
     /// The first process has ended with `code`, at `at`, after so many kills for lack of memory.
     pub(crate) fn ended(self, code: u8, at: Timestamp, oom_kills: u64) -> Phase {
         match self {
@@ -90,6 +97,14 @@ mod tests {
         );
         let early = Phase::Created.ended(0, Timestamp(5), 0);
         assert!(early.exit().is_some_and(|exit| !exit.cause.is_empty()));
+    }
+
+    #[test]
+    fn a_late_start_does_not_revive() {
+        let mut phase = Phase::Created.ended(9, Timestamp(5), 0);
+        let told = phase.clone();
+        phase.settle(Phase::Running { started_at: Timestamp(4) });
+        assert_eq!(phase, told);
     }
 
     #[test]

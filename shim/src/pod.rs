@@ -7,14 +7,17 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use berth_cgroup::Hierarchies;
 use berth_core::Timestamp;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::container::Container;
 use crate::error::CallError;
-use crate::io::buffers::Pool;
+use crate::io::turns::Turns;
 use crate::journal::Journal;
 use crate::reaper::Reaper;
 use crate::sandbox::Sandbox;
+
+/// So many execs at once: each may hold output of some mebibytes.
+const EXECS_MAX: usize = 64;
 
 /// The pod of this shim.
 #[derive(Debug)]
@@ -25,7 +28,8 @@ pub(crate) struct Pod {
     pub(crate) hierarchies: Arc<Hierarchies>,
     pub(crate) journal: Journal,
     pub(crate) reaper: Arc<Reaper>,
-    pub(crate) buffers: Pool,
+    pub(crate) turns: Turns,
+    pub(crate) exec_slots: Arc<Semaphore>,
     pub(crate) sandbox: tokio::sync::Mutex<Option<Sandbox>>,
     /// Turns true when a daemon has spoken to us at all.
     pub(crate) claimed: watch::Sender<bool>,
@@ -60,7 +64,8 @@ impl Pod {
             hierarchies: Arc::new(hierarchies),
             journal,
             reaper: Arc::default(),
-            buffers: Pool::default(),
+            turns: Turns::default(),
+            exec_slots: Arc::new(Semaphore::new(EXECS_MAX)),
             sandbox: tokio::sync::Mutex::new(None),
             claimed: watch::Sender::new(false),
             closing: AtomicBool::new(false),

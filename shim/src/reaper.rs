@@ -5,16 +5,19 @@
 //! process that nobody has told us of yet.
 
 use std::collections::BTreeSet;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use berth_core::exit::CODE_UNKNOWN;
 use berth_sys::pidfd;
 use tokio::io::Interest;
 
 use crate::io::watched::watched;
+
+/// A process whose handle is not on the loop is asked after this.
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Who is a child of ours and known.
 #[derive(Debug, Default)]
@@ -60,23 +63,31 @@ impl Reaper {
 
     /// Waits for an adopted child and reaps it.
     pub(crate) async fn wait(&self, pid: i32, pidfd: &OwnedFd) -> Ended {
-        let ended = self.wait_quietly(pidfd).await.unwrap_or_else(|error| {
-            crate::say!("waiting for process {pid}: {error}");
-            Ended::Unknown
-        });
+        let ended = self.see_the_end(pid, pidfd).await;
         self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&pid);
         self.sweep();
         ended
     }
 
-    async fn wait_quietly(&self, pidfd: &OwnedFd) -> io::Result<Ended> {
-        let watched = watched(pidfd.try_clone()?, Interest::READABLE)?;
+    /// An end is told only when it was seen: a handle that cannot be watched is asked again and again.
+    async fn see_the_end(&self, pid: i32, pidfd: &OwnedFd) -> Ended {
+        let watched = pidfd.try_clone().and_then(|handle| watched(handle, Interest::READABLE));
+        if let Err(error) = &watched {
+            crate::say!("process {pid} cannot be watched and is asked every second: {error}");
+        }
         loop {
-            let mut ready = watched.readable().await?;
+            let ready = match &watched {
+                Ok(watched) => watched.readable().await.ok(),
+                Err(_) => None,
+            };
             match pidfd::try_wait(pidfd) {
-                Ok(Some(exit)) => return Ok(ended(exit)),
-                Ok(None) => ready.clear_ready(),
-                Err(_) => return Ok(pidfd::exit_info(pidfd).map_or(Ended::Unknown, ended)),
+                Ok(Some(exit)) => return ended(exit),
+                Ok(None) => match ready {
+                    Some(mut ready) => ready.clear_ready(),
+                    None => tokio::time::sleep(ASK_AGAIN).await,
+                },
+                // Somebody else has reaped it: it has ended, at any rate.
+                Err(_) => return pidfd::exit_info(pidfd).map_or(Ended::Unknown, ended),
             }
         }
     }

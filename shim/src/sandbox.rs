@@ -42,7 +42,7 @@ pub(crate) async fn start(
     }
     let shared_pid = request.shared_pid;
     let made = blocking::run(move || namespace::make(request)).await?;
-    let holder = if shared_pid { Some(Holder::start(&pod)?) } else { None };
+    let holder = if shared_pid { Some(Holder::start(&pod).await?) } else { None };
     let Made { ipc, uts } = made;
     let sandbox = Sandbox { ipc, uts, holder };
     let answer = sandbox.describe();

@@ -79,8 +79,9 @@ fn prepare_process() {
 }
 
 async fn run(args: &Serve, ready: Option<OwnedFd>) -> Result<(), CallError> {
-    let pod = Arc::new(open_pod(args)?);
+    // First: whoever serves this pod already must lose nothing by our failure.
     let listener = listen(&args.socket)?;
+    let pod = Arc::new(open_pod(args)?);
     let signals = Signals::new().step(|| "watch signals".to_owned())?;
     let server = Server::new()
         .frame_max(FRAME_MAX)

@@ -1,7 +1,7 @@
-//! One pair of buffers for all output of the pod: there is one thread, and none is in use while it waits.
-//! They are given back to the system after a second without output, so that an idle pod holds none.
+//! Buffers for the pod's output, lent to whoever reads now. They are given back to the system after a second without
+//! output, so that an idle pod holds none.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_core::Timestamp;
@@ -23,41 +23,50 @@ pub(crate) struct Buffers {
     pub(crate) output: Vec<u8>,
 }
 
-/// The pod's buffers, there or not.
+/// The pod's buffers that are not lent.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Pool(Arc<Mutex<Option<Lent>>>);
+pub(crate) struct Pool(Arc<Mutex<Free>>);
 
-#[derive(Debug)]
-struct Lent {
-    buffers: Buffers,
+#[derive(Debug, Default)]
+struct Free {
+    buffers: Vec<Buffers>,
     used: Timestamp,
+    watched: bool,
 }
 
 impl Pool {
-    /// Uses the buffers. Must be called within the runtime.
+    /// Uses buffers. Must be called within the runtime, or on one of its threads.
     pub(crate) fn with<T>(&self, use_them: impl FnOnce(&mut Buffers) -> T) -> T {
-        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let lent = place.get_or_insert_with(|| {
+        let mut buffers = self.lend();
+        let result = use_them(&mut buffers);
+        let mut free = self.lock();
+        free.used = Timestamp::now();
+        free.buffers.push(buffers);
+        if !std::mem::replace(&mut free.watched, true) {
             tokio::spawn(release_when_idle(self.clone()));
-            Lent { buffers: Buffers::new(), used: Timestamp::NEVER }
-        });
-        lent.used = Timestamp::now();
-        use_them(&mut lent.buffers)
+        }
+        result
+    }
+
+    fn lend(&self) -> Buffers {
+        self.lock().buffers.pop().unwrap_or_else(|| Buffers {
+            input: Vec::with_capacity(READ_MAX),
+            output: Vec::with_capacity(WRITE_AT + READ_MAX),
+        })
     }
 
     fn release_if_idle(&self) -> bool {
-        let mut place = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let idle = place.as_ref().is_none_or(|lent| lent.used.age() >= IDLE);
+        let mut free = self.lock();
+        let idle = free.used.age() >= IDLE;
         if idle {
-            *place = None;
+            free.buffers = Vec::new();
+            free.watched = false;
         }
         idle
     }
-}
 
-impl Buffers {
-    fn new() -> Buffers {
-        Buffers { input: Vec::with_capacity(READ_MAX), output: Vec::with_capacity(WRITE_AT + READ_MAX) }
+    fn lock(&self) -> MutexGuard<'_, Free> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::task::AbortHandle;
@@ -29,11 +30,11 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
-    /// Starts reading. Must be called within the runtime.
-    pub(crate) fn start(fd: OwnedFd, limit: usize) -> io::Result<Capture> {
+    /// Starts reading. At most `limit` bytes are kept, and what is kept counts against a budget shared with others. Must be called within the runtime.
+    pub(crate) fn start(fd: OwnedFd, limit: usize, budget: Arc<AtomicUsize>) -> io::Result<Capture> {
         let source = Source::new(fd)?;
         let captured = Arc::new(Mutex::new(Captured::default()));
-        let task = tokio::spawn(read_all(source, captured.clone(), limit));
+        let task = tokio::spawn(read_all(source, captured.clone(), limit, budget));
         Ok(Capture { captured, abort: task.abort_handle(), task: Some(task) })
     }
 
@@ -57,12 +58,12 @@ impl Drop for Capture {
     }
 }
 
-async fn read_all(source: Source, captured: Arc<Mutex<Captured>>, limit: usize) {
+async fn read_all(source: Source, captured: Arc<Mutex<Captured>>, limit: usize, budget: Arc<AtomicUsize>) {
     loop {
         let Ok(mut ready) = source.readable().await else { return };
         let got = {
             let mut captured = captured.lock().unwrap_or_else(PoisonError::into_inner);
-            captured.read(&source, limit)
+            captured.read(&source, limit, &budget)
         };
         match got {
             Ok(Got::Bytes(_)) => tokio::task::yield_now().await,
@@ -73,13 +74,16 @@ async fn read_all(source: Source, captured: Arc<Mutex<Captured>>, limit: usize) 
 }
 
 impl Captured {
-    fn read(&mut self, source: &Source, limit: usize) -> io::Result<Got> {
+    fn read(&mut self, source: &Source, limit: usize, budget: &AtomicUsize) -> io::Result<Got> {
+        let before = self.bytes.len();
         self.bytes.reserve(STEP);
         let got = source.read(&mut self.bytes)?;
-        if self.bytes.len() > limit {
-            self.bytes.truncate(limit);
+        let room = budget.load(Ordering::Relaxed).min(limit - before);
+        if self.bytes.len() - before > room {
+            self.bytes.truncate(before + room);
             self.truncated = true;
         }
+        budget.fetch_sub(self.bytes.len() - before, Ordering::Relaxed);
         Ok(got)
     }
 }
@@ -94,7 +98,7 @@ mod tests {
     #[tokio::test(flavor = "current_thread")]
     async fn beyond_the_limit_it_drains() {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        let mut capture = Capture::start(reader, 100_000).unwrap();
+        let mut capture = Capture::start(reader, 100_000, Arc::new(AtomicUsize::new(1 << 20))).unwrap();
         let writing = std::thread::spawn(move || File::from(writer).write_all(&vec![b'y'; 300_000]));
         capture.ended().await;
         writing.join().unwrap().unwrap();
@@ -103,9 +107,25 @@ mod tests {
     }
 
     #[tokio::test(flavor = "current_thread")]
+    async fn two_streams_share_a_budget() {
+        let budget = Arc::new(AtomicUsize::new(100));
+        let mut kept = 0;
+        for _ in 0..2 {
+            let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
+            let mut capture = Capture::start(reader, 80, budget.clone()).unwrap();
+            File::from(writer).write_all(&[b'z'; 200]).unwrap();
+            capture.ended().await;
+            let captured = capture.take();
+            assert!(captured.truncated);
+            kept += captured.bytes.len();
+        }
+        assert_eq!(kept, 100);
+    }
+
+    #[tokio::test(flavor = "current_thread")]
     async fn what_there_is_can_be_taken_before_the_end() {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        let mut capture = Capture::start(reader, 100).unwrap();
+        let mut capture = Capture::start(reader, 100, Arc::new(AtomicUsize::new(1 << 20))).unwrap();
         let mut writer = File::from(writer);
         writer.write_all(b"so far").unwrap();
         let waited = std::time::Duration::from_millis(50);

@@ -7,6 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
+
 /// A file that could not be opened is tried again after this.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -30,6 +32,13 @@ impl LogFile {
     /// Whether output goes anywhere.
     pub(crate) fn discards(&self) -> bool {
         self.path.as_os_str().is_empty()
+    }
+
+    /// A log over a file that is no file, which is never opened again.
+    #[cfg(test)]
+    pub(crate) fn over(file: File) -> LogFile {
+        let path = "/nowhere/0.log".into();
+        LogFile { path, file: Some(file), retry_at: None, dropped: 0, failing: false }
     }
 
     /// Whether the file is open now.
@@ -96,9 +105,16 @@ impl LogFile {
     }
 }
 
-/// Opens a log for appending; blocks.
+/// Opens a log for appending; blocks. A pod may be able to write to the directory: a link or a pipe that it laid there
+/// is not followed and not waited for.
 pub(crate) fn open(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create(true).mode(0o640).open(path)
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    let file = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "is no regular file"));
+    }
+    Ok(file)
 }
 
 /// Writes all or nothing, as far as the file system allows: half a record would spoil the next one too.
@@ -144,7 +160,7 @@ mod tests {
 
     #[test]
     fn a_failing_file_costs_records_and_is_opened_again() {
-        let mut log = LogFile::open("/dev/full".into()).unwrap();
+        let mut log = LogFile::over(OpenOptions::new().write(true).open("/dev/full").unwrap());
         log.append(b"lost\n");
         assert_eq!((log.dropped, log.failing), (5, true));
         let directory = tempfile::tempdir().unwrap();
@@ -159,6 +175,18 @@ mod tests {
         log.append(b"kept\n");
         assert_eq!(std::fs::read(&log.path).unwrap(), b"kept\n");
         assert!(!log.failing);
+    }
+
+    #[test]
+    fn what_a_pod_laid_in_the_way_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let (victim, link) = (directory.path().join("victim"), directory.path().join("0.log"));
+        std::fs::write(&victim, "").unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        assert!(open(&link).is_err());
+        let pipe = directory.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+        assert!(open(&pipe).is_err());
     }
 
     #[test]

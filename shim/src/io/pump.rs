@@ -2,30 +2,45 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use berth_core::Timestamp;
 use berth_core::log::{Splitter, Stream};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
-use super::buffers::{Buffers, Pool, WRITE_AT};
-use super::log_file::LogFile;
+use super::buffers::{Buffers, WRITE_AT};
+use super::log_file::{self, LogFile};
 use super::source::{Got, Source};
+use super::turns::Turns;
 
-/// After so many reads without a pause the other tasks have their turn.
-const READS_PER_TURN: usize = 4;
+/// After so long without a pause others have their turn.
+const TURN_MAX: Duration = Duration::from_millis(50);
+
+/// A stream that paused for so long has nothing more to say now.
+const PATIENCE: Duration = Duration::from_millis(10);
 
 /// The output of one container: up to two streams and the log they share.
 #[derive(Debug)]
 pub(crate) struct Output {
+    path: PathBuf,
     log: Arc<Mutex<LogFile>>,
+    turns: Turns,
     /// Turns true when the container's first process has been reaped.
     ended: watch::Sender<bool>,
-    /// How many streams still owe what was in them at that moment.
-    owing: watch::Receiver<usize>,
+    counts: watch::Receiver<Counts>,
     pumps: Vec<AbortHandle>,
+}
+
+/// How many streams there are.
+#[derive(Clone, Copy, Debug)]
+struct Counts {
+    /// They have not reached their end.
+    open: usize,
+    /// They still owe what was in them when the first process ended.
+    owing: usize,
 }
 
 impl Output {
@@ -34,37 +49,64 @@ impl Output {
         streams: Vec<(Stream, OwnedFd)>,
         log: LogFile,
         line_max: usize,
-        pool: &Pool,
+        turns: &Turns,
     ) -> io::Result<Output> {
+        let path = log.path().to_owned();
         let log = Arc::new(Mutex::new(log));
         let (ended, _) = watch::channel(false);
-        let (owing, owed) = watch::channel(streams.len());
-        let owing = Arc::new(owing);
+        let (counting, counts) = watch::channel(Counts { open: streams.len(), owing: streams.len() });
+        let counting = Arc::new(counting);
         let mut pumps = Vec::new();
         for (stream, fd) in streams {
+            let source = Arc::new(Source::new(fd)?);
+            let splitter = Splitter::new(stream, line_max);
             let pump = Pump {
-                source: Source::new(fd)?,
-                splitter: Splitter::new(stream, line_max),
-                log: log.clone(),
-                pool: pool.clone(),
-                owing: owing.clone(),
+                work: Some(Work { source: source.clone(), splitter, log: log.clone() }),
+                source,
+                turns: turns.clone(),
+                counting: counting.clone(),
+                owes: true,
             };
             pumps.push(tokio::spawn(pump.run(ended.subscribe())).abort_handle());
         }
-        Ok(Output { log, ended, owing: owed, pumps })
+        Ok(Output { path, log, turns: turns.clone(), ended, counts, pumps })
     }
 
     /// The container's first process is gone: waits until all it wrote is in the log. A process that holds the
     /// pipe open, and may write for ever, is waited for no longer than `limit`.
     pub(crate) async fn drain(&self, limit: Duration) {
         self.ended.send_replace(true);
-        let mut owing = self.owing.clone();
-        let _late = tokio::time::timeout(limit, owing.wait_for(|owing| *owing == 0)).await;
+        let mut counts = self.counts.clone();
+        let _late = tokio::time::timeout(limit, counts.wait_for(|counts| counts.owing == 0)).await;
     }
 
-    /// The log, between two records.
-    pub(crate) fn log(&self) -> MutexGuard<'_, LogFile> {
-        lock(&self.log)
+    /// All of the container's processes are gone: waits for the streams' ends.
+    pub(crate) async fn finish(&self, limit: Duration) {
+        let mut counts = self.counts.clone();
+        let _late = tokio::time::timeout(limit, counts.wait_for(|counts| counts.open == 0)).await;
+    }
+
+    /// Goes on in a new file at the log's path, from a record's beginning.
+    pub(crate) async fn reopen(&self) -> io::Result<()> {
+        if self.path.as_os_str().is_empty() {
+            return Ok(());
+        }
+        let (path, log, counts) = (self.path.clone(), self.log.clone(), self.counts.clone());
+        let reopen = move |_: &mut Buffers| {
+            let file = log_file::open(&path)?;
+            let mut log = lock(&log);
+            // A container whose streams have ended gets its file, and no descriptor is kept.
+            if counts.borrow().open > 0 {
+                log.replace(file);
+            }
+            Ok(())
+        };
+        self.turns.run(reopen).await.unwrap_or_else(|| Err(io::Error::other("the shim panicked")))
+    }
+
+    /// Where the log is.
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.path
     }
 }
 
@@ -77,11 +119,12 @@ impl Drop for Output {
 }
 
 struct Pump {
-    source: Source,
-    splitter: Splitter,
-    log: Arc<Mutex<LogFile>>,
-    pool: Pool,
-    owing: Arc<watch::Sender<usize>>,
+    source: Arc<Source>,
+    /// With a thread while it is this stream's turn.
+    work: Option<Work>,
+    turns: Turns,
+    counting: Arc<watch::Sender<Counts>>,
+    owes: bool,
 }
 
 /// What a turn found at last.
@@ -94,14 +137,14 @@ enum Turn {
 
 impl Pump {
     async fn run(mut self, mut ended: watch::Receiver<bool>) {
-        let mut owes = true;
+        let source = self.source.clone();
         loop {
             let turn = tokio::select! {
                 biased;
-                () = told(&mut ended), if owes => self.drain(&mut owes).await,
-                ready = self.source.readable() => match ready {
+                () = told(&mut ended), if self.owes => self.drain().await,
+                ready = source.readable() => match ready {
                     Ok(mut ready) => {
-                        let turn = turn(&self.source, &mut self.splitter, &self.log, &self.pool);
+                        let turn = self.turn(PATIENCE).await;
                         if turn == Turn::Empty {
                             ready.clear_ready();
                         }
@@ -110,35 +153,113 @@ impl Pump {
                     Err(error) => failed(&error),
                 },
             };
-            match turn {
-                Turn::More => tokio::task::yield_now().await,
-                Turn::Empty => self.splitter.release(),
-                Turn::End => break,
+            if turn == Turn::End {
+                break;
             }
         }
-        self.flush();
-        if owes {
-            self.owing.send_modify(|owing| *owing -= 1);
-        }
-        // Nobody but the other stream holds the log now; the last of them closes it.
-        if Arc::strong_count(&self.owing) == 1 {
-            lock(&self.log).close();
+        self.flush().await;
+        self.count(|counts| counts.open -= 1);
+        // The last stream's end is the log's.
+        if let Some(work) = self.work.take().filter(|_| self.counting.borrow().open == 0) {
+            let _closed = self.turns.run(move |_| lock(&work.log).close()).await;
         }
     }
 
     /// Takes all that was written before the process ended, then counts as drained. Whoever still holds the
     /// pipe goes on with a line of its own.
-    async fn drain(&mut self, owes: &mut bool) -> Turn {
+    async fn drain(&mut self) -> Turn {
         let found = loop {
-            match turn(&self.source, &mut self.splitter, &self.log, &self.pool) {
-                Turn::More => tokio::task::yield_now().await,
+            match self.turn(Duration::ZERO).await {
+                Turn::More => {}
                 found => break found,
             }
         };
-        self.flush();
-        *owes = false;
-        self.owing.send_modify(|owing| *owing -= 1);
+        self.flush().await;
+        self.count(|_| {});
         found
+    }
+
+    async fn turn(&mut self, patience: Duration) -> Turn {
+        let turn = self.on_a_thread(move |work, buffers| work.turn(buffers, patience)).await;
+        turn.unwrap_or(Turn::End)
+    }
+
+    async fn flush(&mut self) {
+        let _panicked = self.on_a_thread(|work, _| work.flush()).await;
+    }
+
+    async fn on_a_thread<T: Send + 'static>(
+        &mut self,
+        act: impl FnOnce(&mut Work, &mut Buffers) -> T + Send + 'static,
+    ) -> Option<T> {
+        let mut work = self.work.take()?;
+        let turn = move |buffers: &mut Buffers| {
+            let result = act(&mut work, buffers);
+            (work, result)
+        };
+        let (work, result) = self.turns.run(turn).await?;
+        self.work = Some(work);
+        Some(result)
+    }
+
+    /// Counts this stream as drained, and whatever else.
+    fn count(&mut self, change: impl FnOnce(&mut Counts)) {
+        let owed = std::mem::replace(&mut self.owes, false);
+        self.counting.send_modify(|counts| {
+            counts.owing -= usize::from(owed);
+            change(counts);
+        });
+    }
+}
+
+async fn told(ended: &mut watch::Receiver<bool>) {
+    let _ended = ended.wait_for(|ended| *ended).await;
+}
+
+/// One stream, as a thread sees it.
+struct Work {
+    source: Arc<Source>,
+    splitter: Splitter,
+    log: Arc<Mutex<LogFile>>,
+}
+
+impl Work {
+    /// Reads and writes until nothing has come for a while or the turn is over.
+    fn turn(&mut self, buffers: &mut Buffers, patience: Duration) -> Turn {
+        let over = Instant::now() + TURN_MAX;
+        loop {
+            buffers.input.clear();
+            match self.source.read(&mut buffers.input) {
+                Ok(Got::Bytes(_)) => self.record(buffers),
+                Ok(Got::End) => return Turn::End,
+                Ok(Got::Empty) => {
+                    if patience.is_zero() || Instant::now() >= over || !self.source.wait(patience) {
+                        self.splitter.release();
+                        return Turn::Empty;
+                    }
+                }
+                Err(error) => return failed(&error),
+            }
+            if Instant::now() >= over {
+                return Turn::More;
+            }
+        }
+    }
+
+    /// One read becomes records, all with the time of the read.
+    fn record(&mut self, buffers: &mut Buffers) {
+        let at = Timestamp::now();
+        let mut log = lock(&self.log);
+        if log.discards() {
+            return;
+        }
+        let mut rest = buffers.input.as_slice();
+        while !rest.is_empty() {
+            buffers.output.clear();
+            let taken = self.splitter.push(at, rest, &mut buffers.output, WRITE_AT);
+            log.append(&buffers.output);
+            rest = &rest[taken..];
+        }
     }
 
     fn flush(&mut self) {
@@ -148,128 +269,14 @@ impl Pump {
     }
 }
 
-async fn told(ended: &mut watch::Receiver<bool>) {
-    let _ended = ended.wait_for(|ended| *ended).await;
-}
-
-/// Reads and writes until nothing is left or the turn is over.
-fn turn(source: &Source, splitter: &mut Splitter, log: &Mutex<LogFile>, pool: &Pool) -> Turn {
-    pool.with(|buffers| {
-        for _ in 0..READS_PER_TURN {
-            buffers.input.clear();
-            match source.read(&mut buffers.input) {
-                Ok(Got::Bytes(_)) => record(splitter, log, buffers),
-                Ok(Got::Empty) => return Turn::Empty,
-                Ok(Got::End) => return Turn::End,
-                Err(error) => return failed(&error),
-            }
-        }
-        Turn::More
-    })
-}
-
-/// One read becomes records, all with the time of the read.
-fn record(splitter: &mut Splitter, log: &Mutex<LogFile>, buffers: &mut Buffers) {
-    let at = Timestamp::now();
-    let mut log = lock(log);
-    if log.discards() {
-        return;
-    }
-    let mut rest = buffers.input.as_slice();
-    while !rest.is_empty() {
-        buffers.output.clear();
-        let taken = splitter.push(at, rest, &mut buffers.output, WRITE_AT);
-        log.append(&buffers.output);
-        rest = &rest[taken..];
-    }
-}
-
 fn failed(error: &io::Error) -> Turn {
     crate::say!("reading a container's output: {error}");
     Turn::End
 }
 
-fn lock(log: &Mutex<LogFile>) -> MutexGuard<'_, LogFile> {
+fn lock(log: &Mutex<LogFile>) -> std::sync::MutexGuard<'_, LogFile> {
     log.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use berth_core::log::parse;
-    use rustix::pipe::{PipeFlags, pipe_with};
-    use std::fs::File;
-    use std::io::Write;
-    use std::path::Path;
-
-    fn records(path: &Path) -> Vec<(bool, String)> {
-        let log = std::fs::read(path).unwrap();
-        let lines = log.split_inclusive(|byte| *byte == b'\n');
-        let read = lines.map(|line| parse(line).unwrap());
-        read.map(|record| (record.full, String::from_utf8(record.content.to_vec()).unwrap())).collect()
-    }
-
-    fn output(path: &Path) -> (Output, File, File) {
-        let (out, out_end) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        let (err, err_end) = pipe_with(PipeFlags::CLOEXEC).unwrap();
-        let log = LogFile::open(path.to_owned()).unwrap();
-        let streams = vec![(Stream::Stdout, out), (Stream::Stderr, err)];
-        let output = Output::start(streams, log, 0, &Pool::default()).unwrap();
-        (output, out_end.into(), err_end.into())
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn an_unfinished_line_is_there_when_the_end_is_told() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("0.log");
-        let (output, mut out, err) = output(&path);
-        out.write_all(b"a\nb").unwrap();
-        drop((out, err));
-        output.drain(Duration::from_secs(9)).await;
-        assert_eq!(records(&path), [(true, "a".into()), (true, "b".into())]);
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn whoever_holds_the_pipe_delays_nothing_and_loses_nothing() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("0.log");
-        let (output, mut out, err) = output(&path);
-        out.write_all(b"from the container").unwrap();
-        let before = std::time::Instant::now();
-        output.drain(Duration::from_secs(9)).await;
-        assert!(before.elapsed() < Duration::from_secs(5));
-        assert_eq!(records(&path), [(true, "from the container".into())]);
-        out.write_all(b"late\n").unwrap();
-        drop((out, err));
-        let mut waited = 0;
-        while records(&path).len() < 2 && waited < 200 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            waited += 1;
-        }
-        assert_eq!(records(&path)[1], (true, "late".into()));
-        while output.log().is_open() && waited < 400 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            waited += 1;
-        }
-        assert!(!output.log().is_open(), "nothing writes any more: closed");
-    }
-
-    #[tokio::test(flavor = "current_thread")]
-    async fn a_mebibyte_without_a_newline_joins_again() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("0.log");
-        let (output, mut out, err) = output(&path);
-        let writer = std::thread::spawn(move || out.write_all(&vec![b'x'; 1 << 20]));
-        drop(err);
-        tokio::task::yield_now().await;
-        while !writer.is_finished() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        writer.join().unwrap().unwrap();
-        output.drain(Duration::from_secs(9)).await;
-        let records = records(&path);
-        assert_eq!(records.len(), 64);
-        assert!(records.iter().rev().skip(1).all(|(full, text)| !full && text.len() == 16_384));
-        assert_eq!(records.last().map(|(full, text)| (*full, text.len())), Some((true, 16_384)));
-    }
-}
+mod tests;

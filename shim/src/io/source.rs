@@ -2,7 +2,9 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -36,6 +38,13 @@ impl Source {
     /// Waits until there may be something to read. Clear the guard after a read that found nothing.
     pub(crate) async fn readable(&self) -> io::Result<AsyncFdReadyGuard<'_, OwnedFd>> {
         self.fd.readable().await
+    }
+
+    /// Blocks until there may be something to read, or for so long.
+    pub(crate) fn wait(&self, patience: Duration) -> bool {
+        let mut polled = [PollFd::new(self.fd.get_ref(), PollFlags::IN)];
+        let patience = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+        matches!(poll(&mut polled, Some(&patience)), Ok(count) if count > 0)
     }
 
     /// Reads what is there now, whether readiness was announced or not, into the unused capacity of `buffer`.

@@ -51,17 +51,22 @@ pub(super) fn sorted(request: &StartSandboxRequest) -> Vec<(&String, &String)> {
     all
 }
 
+/// The first separator of a name says which kind separates; the other kind is part of an interface's name then.
+fn path_of(name: &str) -> String {
+    if name.find(['.', '/']).is_some_and(|at| name[at..].starts_with('/')) {
+        return name.to_owned();
+    }
+    let swap = |c| match c {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    };
+    name.chars().map(swap).collect()
+}
+
 /// Writes one, in the calling thread's namespaces.
 pub(super) fn write(name: &str, value: &str) -> Result<(), CallError> {
-    // A dot within an interface's name is written as a slash.
-    let path: String = name
-        .chars()
-        .map(|c| match c {
-            '.' => '/',
-            '/' => '.',
-            other => other,
-        })
-        .collect();
+    let path = path_of(name);
     let path = format!("/proc/sys/{path}");
     let mut file =
         OpenOptions::new().write(true).open(&path).step(|| format!("sysctl {name}: open {path}"))?;
@@ -71,6 +76,14 @@ pub(super) fn write(name: &str, value: &str) -> Result<(), CallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_spellings_name_the_same() {
+        assert_eq!(path_of("net.ipv4.ip_forward"), "net/ipv4/ip_forward");
+        assert_eq!(path_of("net/ipv4/ip_forward"), "net/ipv4/ip_forward");
+        assert_eq!(path_of("net.ipv4.conf.eth0/1.rp_filter"), "net/ipv4/conf/eth0.1/rp_filter");
+        assert_eq!(path_of("net/ipv4/conf/eth0.1/rp_filter"), "net/ipv4/conf/eth0.1/rp_filter");
+    }
 
     #[test]
     fn the_node_is_out_of_reach() {

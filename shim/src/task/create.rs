@@ -58,7 +58,7 @@ async fn build(
         None => keep.streams,
     };
     let pidfd = built.pidfd.try_clone();
-    let output = Output::start(streams, log, line_max, &pod.buffers);
+    let output = Output::start(streams, log, line_max, &pod.turns);
     let (pidfd, output) = match (pidfd, output) {
         (Ok(pidfd), Ok(output)) => (pidfd, output),
         (Err(error), _) | (_, Err(error)) => return Err(undo(&pod, built, error).await),
@@ -79,6 +79,7 @@ async fn enter(pod: &Arc<Pod>, claim: Claim, container: Container) -> wire::Crea
 async fn undo(pod: &Arc<Pod>, built: Created, error: std::io::Error) -> CallError {
     let (pid, pidfd) = (built.pid, built.pidfd.try_clone());
     let killed = blocking::run(move || {
+        berth_runtime::kill(&built.pidfd, 9)?;
         berth_runtime::kill_all(&built.cgroup, 9)?;
         Ok(built)
     })

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use berth_proto::shim as wire;
 
-use crate::blocking;
 use crate::error::CallError;
 use crate::pod::Pod;
 
@@ -19,8 +18,7 @@ pub(crate) async fn kill(pod: Arc<Pod>, request: wire::KillRequest) -> Result<wi
         .filter(|_| (1..=SIGNAL_MAX).contains(&request.signal))
         .ok_or_else(|| CallError::request("signal", format!("{} is no signal", request.signal)))?;
     if request.all {
-        let built = container.built.clone().read_owned().await;
-        blocking::run(move || Ok(berth_runtime::kill_all(&built.cgroup, signal)?)).await?;
+        container.signal_all(&pod, signal).await?;
         return Ok(wire::KillResponse {});
     }
     match berth_sys::pidfd::send_signal(&container.pidfd, signal) {

@@ -3,6 +3,7 @@
 //! controls nothing, and on v2 if the container itself cannot make groups below its own.
 
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -55,14 +56,18 @@ impl KillGroup {
         }
     }
 
-    /// Removes it, unless something lives on in it: that goes with the container.
-    pub(crate) fn remove(&self) {
+    /// Removes it and says whether it is gone. Something may live on in it: then it is for a later try, or goes with
+    /// the container.
+    pub(crate) fn remove(&self) -> bool {
         for _ in 0..REMOVE_TRIES {
-            if fs::remove_dir(&self.path).is_ok() || !self.is_dying() {
-                return;
+            match fs::remove_dir(&self.path) {
+                Ok(()) => return true,
+                Err(error) if error.kind() == ErrorKind::NotFound => return true,
+                Err(_) if self.is_dying() => std::thread::sleep(REMOVE_PAUSE),
+                Err(_) => return false,
             }
-            std::thread::sleep(REMOVE_PAUSE);
         }
+        false
     }
 
     fn is_dying(&self) -> bool {

@@ -31,7 +31,7 @@ pub(crate) async fn start(
         Ok(()) => Phase::Running { started_at },
         Err(error) => Phase::Doomed { cause: error.to_string() },
     };
-    *container.phase() = next;
+    container.phase().settle(next);
     if result.is_err() {
         // Whatever init does now, nothing of it is to stay.
         let _ended_already = berth_sys::pidfd::send_signal(&container.pidfd, 9);

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use berth_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies};
 use berth_proto::ttrpc::Code;
 
 use crate::bundle::Bundle;
@@ -47,5 +48,47 @@ async fn a_time_out_kills_the_whole_tree_and_a_held_pipe_delays_little() {
     let held = shim.exec(&bundle.id, &["sh", "-c", "sleep 60 & echo done"], 20_000).await.unwrap();
     assert_eq!((held.exit_code, held.timed_out, held.stdout.as_slice()), (0, false, &b"done\n"[..]));
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    shim.end().await;
+}
+
+/// A launch that hangs is over in its time too: here it meets a frozen group.
+#[tokio::test(flavor = "current_thread")]
+async fn the_time_counts_from_the_call() {
+    let Some(shim) = Shim::start("frozen").await else { return };
+    let bundle = Bundle::new(&shim, "a", &["sleep", "1000"]);
+    shim.run(&bundle).await;
+    let path = format!("{}/{}", shim.cgroup, bundle.id);
+    let hierarchies = Hierarchies::discover().unwrap();
+    let cgroup = Cgroup::open(&hierarchies, &CgroupPath::parse(Driver::Cgroupfs, &path).unwrap()).unwrap();
+    cgroup.freeze().unwrap();
+    let begun = Instant::now();
+    let answer = shim.exec(&bundle.id, &["true"], 300).await;
+    cgroup.thaw().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(answer.is_err() || answer.is_ok_and(|answer| answer.timed_out));
+    assert_eq!(shim.exec(&bundle.id, &["true"], 20_000).await.unwrap().exit_code, 0);
+    shim.end().await;
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn probes_that_leave_processes_leave_no_groups() {
+    let Some(shim) = Shim::start("groups").await else { return };
+    let bundle = Bundle::new(&shim, "a", &["sleep", "1000"]);
+    shim.run(&bundle).await;
+    for _ in 0..5 {
+        let answer =
+            shim.exec(&bundle.id, &["sh", "-c", "sleep 0.3 >/dev/null 2>&1 & true"], 9_000).await.unwrap();
+        assert_eq!(answer.exit_code, 0);
+    }
+    tokio::time::sleep(Duration::from_millis(600)).await;
+    shim.exec(&bundle.id, &["true"], 9_000).await.unwrap();
+    let path = format!("{}/{}", shim.cgroup, bundle.id);
+    let hierarchies = Hierarchies::discover().unwrap();
+    let cgroup = Cgroup::open(&hierarchies, &CgroupPath::parse(Driver::Cgroupfs, &path).unwrap()).unwrap();
+    if let Some(directory) = cgroup.unified_path() {
+        let groups =
+            std::fs::read_dir(directory).unwrap().flatten().filter(|entry| entry.path().is_dir()).count();
+        assert_eq!(groups, 0);
+    }
     shim.end().await;
 }

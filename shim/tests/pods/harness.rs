@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{PipeReader, Read};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use berth_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies};
@@ -128,17 +128,22 @@ impl Shim {
         fs::read_to_string(self.directory.join("shim.log")).unwrap_or_default()
     }
 
+    /// Waits for its end.
+    pub(crate) async fn wait(&mut self) -> ExitStatus {
+        let end = Instant::now() + LIMIT;
+        loop {
+            if let Some(status) = self.process.try_wait().expect("a child") {
+                return status;
+            }
+            assert!(Instant::now() < end, "the shim does not end");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// Ends it in order, and checks that nothing is left.
     pub(crate) async fn end(mut self) {
         self.client.shutdown(&ShutdownRequest {}, LIMIT).await.expect("test set-up");
-        let end = Instant::now() + LIMIT;
-        let status = loop {
-            match self.process.try_wait().expect("test set-up") {
-                Some(status) => break status,
-                None => assert!(Instant::now() < end, "the shim does not end"),
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        };
+        let status = self.wait().await;
         assert!(status.success(), "{status}: {}", self.said());
         assert!(!self.socket.exists() && !self.directory.join("state/journal").exists());
         self.ended = true;

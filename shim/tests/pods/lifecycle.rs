@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use berth_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies};
 use berth_proto::shim::{
     DeleteRequest, EventsRequest, KillRequest, ShimClient, StartRequest, State, UpdateRequest,
 };
@@ -147,5 +148,45 @@ async fn signals_do_not_end_a_shim_that_owns_containers() {
     tokio::time::sleep(Duration::from_millis(400)).await;
     let threads = fs::read_dir(format!("/proc/{}/task", shim.pid())).unwrap().count();
     assert_eq!(threads, 1, "idle: one thread");
+    shim.end().await;
+}
+
+/// Neither kill nor the news of the end waits for a hook that hangs, and nothing is left in the end.
+#[tokio::test(flavor = "current_thread")]
+async fn a_start_that_hangs_holds_nobody() {
+    let Some(shim) = Shim::start("hook").await else { return };
+    let mut bundle = Bundle::new(&shim, "a", &["sleep", "1000"]);
+    bundle.config()["hooks"] = json!({ "poststart": [{ "path": "/bin/sleep", "args": ["sleep", "5"] }] });
+    shim.client.create(&bundle.request(), LIMIT).await.unwrap();
+    let starting = tokio::spawn({
+        let (client, id) = (shim.client.clone(), bundle.id.clone());
+        async move { client.start(&StartRequest { id }, LIMIT).await }
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let begun = Instant::now();
+    shim.client.kill(&KillRequest { id: bundle.id.clone(), signal: 9, all: true }, LIMIT).await.unwrap();
+    assert_eq!(shim.exit(&bundle.id).await.code, 137);
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    starting.await.unwrap().unwrap();
+    assert_eq!(shim.state(&bundle.id).await, State::Stopped);
+    shim.client.delete(&DeleteRequest { id: bundle.id.clone() }, LIMIT).await.unwrap();
+    shim.end().await;
+}
+
+/// A privileged program may move itself out of its group: it is deleted all the same.
+#[tokio::test(flavor = "current_thread")]
+async fn a_first_process_outside_its_group_is_killed_too() {
+    let Some(shim) = Shim::start("moved").await else { return };
+    let bundle = Bundle::new(&shim, "a", &["sleep", "1000"]);
+    let pid = shim.client.create(&bundle.request(), LIMIT).await.unwrap().pid;
+    shim.client.start(&StartRequest { id: bundle.id.clone() }, LIMIT).await.unwrap();
+    let hierarchies = Hierarchies::discover().unwrap();
+    let elsewhere = CgroupPath::parse(Driver::Cgroupfs, &format!("{}/elsewhere", shim.cgroup)).unwrap();
+    let elsewhere = Cgroup::create(&hierarchies, &elsewhere, &Default::default()).unwrap();
+    elsewhere.join(pid as i32).unwrap();
+    let begun = Instant::now();
+    shim.client.delete(&DeleteRequest { id: bundle.id.clone() }, LIMIT).await.unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    elsewhere.delete().unwrap();
     shim.end().await;
 }
