@@ -12,6 +12,7 @@ pub mod progress;
 pub mod pull;
 pub mod reference;
 pub mod registry;
+mod threads;
 pub mod unpack;
 
 pub use auth::RegistryAuth;

@@ -15,6 +15,7 @@ use crate::platform::Platform;
 use crate::progress::Progress;
 use crate::reference::Reference;
 use crate::registry::http::Http;
+use crate::threads::Threads;
 use crate::unpack::{Limits, WorkerCommand};
 use berth_snapshot::{LayerIndex, Snapshots};
 pub use error::{Error, ErrorKind};
@@ -22,6 +23,9 @@ use flight::Flights;
 use locks::{Locks, Pins};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 /// Whether layers pass through a file before they are unpacked.
@@ -56,6 +60,10 @@ pub struct Options {
     pub certs_dir: PathBuf,
     /// Layers of one image fetched and unpacked at the same time.
     pub max_parallel_layers: usize,
+    /// Layers of all images fetched and unpacked at the same time; never fewer than of one.
+    pub max_workers: usize,
+    /// How long the finished layers of a pull that failed are kept for the next try.
+    pub keep_failed: Duration,
     /// Whether layers pass through a file.
     pub spool: Spool,
     /// How to start an unpack worker.
@@ -71,6 +79,8 @@ impl Default for Options {
         Self {
             certs_dir: PathBuf::from("/etc/berth/certs.d"),
             max_parallel_layers: 3,
+            max_workers: 8,
+            keep_failed: Duration::from_secs(600),
             spool: Spool::Auto,
             worker: WorkerCommand::default(),
             limits: Limits::default(),
@@ -121,6 +131,10 @@ pub(crate) struct Shared {
     pub(crate) flights: Flights,
     pub(crate) locks: Locks,
     pub(crate) pins: Arc<Pins>,
+    pub(crate) threads: Threads,
+    pub(crate) workers: Arc<Semaphore>,
+    /// A collection is about to begin.
+    pub(crate) collecting: AtomicBool,
 }
 
 impl std::fmt::Debug for Puller {
@@ -139,8 +153,28 @@ impl Puller {
         images: Arc<dyn ImageIndex>,
     ) -> Self {
         let http = Arc::new(Http::new(&options.user_agent));
-        let (flights, locks, pins) = (Flights::default(), Locks::default(), Arc::<Pins>::default());
-        Self(Arc::new(Shared { options, snapshots, layers, images, http, flights, locks, pins }))
+        let workers = options.max_workers.max(options.max_parallel_layers).max(1);
+        let shared = Arc::new(Shared {
+            options,
+            snapshots,
+            layers,
+            images,
+            http,
+            flights: Flights::default(),
+            locks: Locks::default(),
+            pins: Arc::default(),
+            threads: Threads::default(),
+            workers: Arc::new(Semaphore::new(workers)),
+            collecting: AtomicBool::new(false),
+        });
+        // An image that was removed while a container still held its layers is collected after that container.
+        let weak = Arc::downgrade(&shared);
+        shared.snapshots.on_release(move || {
+            if let Some(shared) = weak.upgrade() {
+                shared.collect_soon();
+            }
+        });
+        Self(shared)
     }
 
     /// Pulls an image, or joins a pull of the same reference, credentials and platform. Needs a tokio runtime with

@@ -14,6 +14,8 @@ mod tar;
 
 #[path = "pull/auth.rs"]
 mod auth;
+#[path = "pull/broken.rs"]
+mod broken;
 #[path = "pull/evil.rs"]
 mod evil;
 #[path = "pull/good.rs"]
@@ -22,6 +24,8 @@ mod good;
 mod mirrors;
 #[path = "pull/oddities.rs"]
 mod oddities;
+#[path = "pull/tls.rs"]
+mod tls;
 
 /// Not a test: what a worker started by a test runs.
 #[test]

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The layer store of one daemon. Cheap to clone; every call blocks.
 #[derive(Debug, Clone)]
@@ -30,6 +30,17 @@ struct Inner {
     metas: Mutex<HashMap<LayerKey, LayerMeta>>,
     sync: Mutex<()>,
     leftovers: Vec<Error>,
+    released: Hook,
+}
+
+/// Called when layers may have become free.
+#[derive(Default)]
+struct Hook(OnceLock<Box<dyn Fn() + Send + Sync>>);
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.0.get().is_some() { "Hook(set)" } else { "Hook(none)" })
+    }
 }
 
 /// A layer being made: a private directory with an empty `fs/` inside. Dropped without
@@ -95,7 +106,14 @@ impl Snapshots {
         let start = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
         let start = start.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(0));
         let (sequence, metas, sync) = (AtomicU64::new(start), Mutex::default(), Mutex::default());
-        Ok(Self(Arc::new(Inner { layers, containers, staging, sequence, metas, sync, leftovers })))
+        let released = Hook::default();
+        Ok(Self(Arc::new(Inner { layers, containers, staging, sequence, metas, sync, leftovers, released })))
+    }
+
+    /// Sets what is called, without waiting for anything, after each removal of a container's writable tree: with the
+    /// container its hold on its layers goes, within moments. The first one set stays.
+    pub fn on_release(&self, act: impl Fn() + Send + Sync + 'static) {
+        let _ = self.0.released.0.set(Box::new(act));
     }
 
     /// What a crash left and could not be removed at open: something is mounted in it, or the disk fails. It takes
@@ -271,7 +289,11 @@ impl Snapshots {
     /// # Errors
     /// [`Error::Mounted`] when something is still mounted in it.
     pub fn container_remove(&self, id: &str) -> Result<()> {
-        remove::tree(&self.container_dir(id)?)
+        remove::tree(&self.container_dir(id)?)?;
+        if let Some(act) = self.0.released.0.get() {
+            act();
+        }
+        Ok(())
     }
 
     /// Ids that have a writable tree, sorted.

@@ -63,6 +63,14 @@ pub enum ErrorKind {
         /// Why.
         source: JobError,
     },
+    /// A layer could not be written down on its way to the worker.
+    #[error("spool layer {digest}")]
+    Spool {
+        /// Its digest.
+        digest: Digest,
+        /// Why.
+        source: std::io::Error,
+    },
     /// A layer's contents are not those that the configuration names.
     #[error("layer {digest} unpacks to {found}, not to the {wanted} of the image configuration")]
     DiffId {
@@ -127,7 +135,12 @@ impl Classified for ErrorKind {
             Self::Registry(error) => error.class(),
             Self::Platform { .. } => ErrorClass::NotFound,
             Self::DiffId { .. } => ErrorClass::DataLoss,
-            Self::Config { .. } | Self::Finish { .. } => ErrorClass::FailedPrecondition,
+            Self::Config { .. } => ErrorClass::FailedPrecondition,
+            Self::Finish { source, .. } => source.class(),
+            Self::Spool { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+                ErrorClass::ResourceExhausted
+            }
+            Self::Spool { .. } => ErrorClass::Internal,
             Self::Layer { source: JobError::Failed(failure), .. } => failure_class(failure),
             Self::Layer { .. } | Self::Internal(_) => ErrorClass::Internal,
             Self::Snapshot(error) => error.class(),

@@ -8,7 +8,7 @@ use crate::platform::Platform;
 use crate::progress::Progress;
 use crate::reference::Reference;
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -98,7 +98,8 @@ fn start(shared: &Arc<Shared>, key: &Key) -> Flight {
     });
     let (shared, key, stop) = (Arc::clone(shared), key.clone(), cancel.clone());
     tokio::spawn(async move {
-        let pull = image::pull(&shared, &key.reference, &key.auth, &key.platform, progress);
+        let kept = OnceLock::new();
+        let pull = image::pull(&shared, &key.reference, &key.auth, &key.platform, progress, &kept);
         let result = tokio::select! {
             () = stop.cancelled() => Err(ErrorKind::Cancelled),
             result = pull => result,
@@ -108,6 +109,9 @@ fn start(shared: &Arc<Shared>, key: &Key) -> Flight {
             if flights.get(&key).is_some_and(|flight| flight.cancel == stop) {
                 flights.remove(&key);
             }
+        }
+        if let Err(kind) = &result {
+            shared.collect_after(kind, kept.into_inner());
         }
         tell.send_replace(Some(result.map_err(|kind| Error::new(&key.reference, kind))));
     });

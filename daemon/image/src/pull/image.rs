@@ -3,7 +3,8 @@
 use super::Shared;
 use super::configuration::{self, Configuration, LayerSpec};
 use super::error::ErrorKind;
-use super::layer::{self, Done, Work, blocking};
+use super::layer::{self, Done, Work};
+use super::locks::Pin;
 use crate::auth::RegistryAuth;
 use crate::index::PulledImage;
 use crate::platform::Platform;
@@ -13,17 +14,19 @@ use crate::registry::manifest::{self, Manifest};
 use crate::registry::session::Session;
 use crate::registry::{blob, hosts};
 use berth_snapshot::{LayerKey, LayerRecord};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// Pulls `reference`. Dropping the future ends it; finished layers stay for the next try.
+/// Pulls `reference`. Dropping the future ends it; finished layers stay for the next try, as long as what is put into
+/// `kept` lives.
 pub(super) async fn pull(
     shared: &Arc<Shared>,
     reference: &Reference,
     auth: &RegistryAuth,
     platform: &Platform,
     progress: Progress,
+    kept: &OnceLock<Pin>,
 ) -> Result<PulledImage, ErrorKind> {
     let session = session(shared, reference, auth, progress.clone()).await?;
     let manifest = manifest::resolve(&session, reference, platform).await?;
@@ -38,7 +41,8 @@ pub(super) async fn pull(
         .iter()
         .flat_map(|spec| [LayerKey::self_contained(&spec.diff_id), LayerKey::chained(&spec.chain_id)])
         .collect();
-    let pin = shared.pins.pin(keys);
+    let pins = Arc::clone(&shared.pins);
+    let _ = kept.set(shared.threads.run(move || Ok(pins.pin(keys))).await?);
     let slots = Semaphore::new(shared.options.max_parallel_layers.max(1));
     let work = Arc::new(Work { shared: Arc::clone(shared), session, progress: progress.clone(), slots });
     let records = layers(&work, specs).await?;
@@ -51,9 +55,7 @@ pub(super) async fn pull(
         size: records.iter().map(|record| record.bytes).sum(),
         layers: records.into_iter().map(|record| record.key).collect(),
     };
-    let image = commit(shared, image).await?;
-    drop(pin);
-    Ok(image)
+    commit(shared, image).await
 }
 
 async fn session(
@@ -63,7 +65,7 @@ async fn session(
     progress: Progress,
 ) -> Result<Session, ErrorKind> {
     let (certs_dir, host) = (shared.options.certs_dir.clone(), reference.host().to_owned());
-    let endpoints = blocking(move || Ok(hosts::load(&certs_dir, &host)?)).await?;
+    let endpoints = shared.threads.run(move || Ok(hosts::load(&certs_dir, &host)?)).await?;
     Ok(Session::new(Arc::clone(&shared.http), endpoints, reference, auth, progress)?)
 }
 
@@ -108,8 +110,8 @@ async fn layers(work: &Arc<Work>, specs: Vec<LayerSpec>) -> Result<Vec<LayerReco
 
 /// What was written reaches the disk before any record says that the image is there.
 async fn commit(shared: &Arc<Shared>, image: PulledImage) -> Result<PulledImage, ErrorKind> {
-    let shared = Arc::clone(shared);
-    blocking(move || {
+    let (shared, threads) = (Arc::clone(shared), shared.threads.clone());
+    let committed = threads.run(move || {
         let unsynced =
             |key: &LayerKey| shared.layers.layer(key).map(|found| found.is_none_or(|layer| !layer.synced));
         let mut any = false;
@@ -121,6 +123,6 @@ async fn commit(shared: &Arc<Shared>, image: PulledImage) -> Result<PulledImage,
         }
         shared.images.commit_image(&image)?;
         Ok(image)
-    })
-    .await
+    });
+    committed.await
 }

@@ -42,12 +42,17 @@ impl Locks {
 
 /// Layers of pulls under way, counted.
 #[derive(Debug, Default)]
-pub(crate) struct Pins(Mutex<HashMap<LayerKey, usize>>);
+pub(crate) struct Pins {
+    counts: Mutex<HashMap<LayerKey, usize>>,
+    /// Held while layers are collected and while new ones are pinned. Letting go needs no more than the counts.
+    gate: Mutex<()>,
+}
 
 impl Pins {
-    /// Keeps these layers until the pin is dropped, whether or not they exist yet.
+    /// Keeps these layers until the pin is dropped, whether or not they exist yet. Waits for a collection under way.
     pub(crate) fn pin(self: &Arc<Self>, keys: Vec<LayerKey>) -> Pin {
-        let mut counts = lock(&self.0);
+        let _gate = lock(&self.gate);
+        let mut counts = lock(&self.counts);
         for key in &keys {
             *counts.entry(key.clone()).or_default() += 1;
         }
@@ -56,8 +61,8 @@ impl Pins {
 
     /// Runs `work` with the pinned keys, while no new pin can be made.
     pub(crate) fn frozen<T>(&self, work: impl FnOnce(&BTreeSet<LayerKey>) -> T) -> T {
-        let counts = lock(&self.0);
-        let keys = counts.keys().cloned().collect();
+        let _gate = lock(&self.gate);
+        let keys = lock(&self.counts).keys().cloned().collect();
         work(&keys)
     }
 }
@@ -71,7 +76,7 @@ pub(crate) struct Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let mut counts = lock(&self.pins.0);
+        let mut counts = lock(&self.pins.counts);
         for key in &self.keys {
             if let Some(count) = counts.get_mut(key) {
                 *count -= 1;

@@ -1,27 +1,40 @@
 //! The way of a layer's bytes from the network to its worker.
 
 use crate::registry::blob::{Sink, SinkGone};
+use crate::threads;
 use crate::unpack::wire::Source;
 use bytes::Bytes;
-use rustix::net::SendFlags;
-use std::io;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{SendFlags, Shutdown, send, shutdown};
+use std::fs::File;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
+use tokio::sync::{mpsc, oneshot};
 
 /// Bytes a pipe holds, if the kernel lets it.
 const PIPE_BYTES: usize = 1 << 20;
 /// The worker is told of new bytes in the spool file in steps of this size.
 const STEP: u64 = 1 << 20;
+/// Pieces that wait for the disk.
+const PIECES: usize = 16;
 
-/// A sink and the end that the worker reads from.
+/// Both ends of a layer's way.
 pub(super) struct Way {
-    pub(super) sink: LayerSink,
+    end: End,
+    /// What the worker reads from.
     pub(super) data: OwnedFd,
+    /// How it does so.
     pub(super) source: Source,
+}
+
+enum End {
+    Pipe(OwnedFd),
+    Spool(File),
 }
 
 /// Where a layer's bytes go.
@@ -32,12 +45,10 @@ pub(super) enum LayerSink {
     Spool(Spooled),
 }
 
+/// A file filled by a thread of its own: writing may wait for the disk.
 pub(super) struct Spooled {
-    file: tokio::fs::File,
-    /// Set once the worker is there.
-    pub(super) socket: Option<UnixStream>,
-    written: u64,
-    told: u64,
+    to: mpsc::Sender<Bytes>,
+    done: oneshot::Receiver<io::Result<()>>,
 }
 
 /// A pipe.
@@ -45,73 +56,108 @@ pub(super) fn pipe(size: u64) -> io::Result<Way> {
     let (read, write) = io::pipe()?;
     // A smaller pipe is slower, nothing else.
     let _ = rustix::pipe::fcntl_setpipe_size(&write, PIPE_BYTES);
-    let sink = LayerSink::Pipe(pipe::Sender::from_owned_fd(write.into())?);
-    Ok(Way { sink, data: read.into(), source: Source::Pipe { size } })
+    Ok(Way { end: End::Pipe(write.into()), data: read.into(), source: Source::Pipe { size } })
 }
 
 /// A spool file in `dir`, already without a name: nothing of it can be left behind.
 pub(super) fn spool(dir: &Path, size: u64) -> io::Result<Way> {
     let path = dir.join("blob");
-    let write = std::fs::File::create_new(&path)?;
-    let read = std::fs::File::open(&path)?;
+    let write = File::create_new(&path)?;
+    let read = File::open(&path)?;
     std::fs::remove_file(&path)?;
-    let file = tokio::fs::File::from_std(write);
-    let sink = LayerSink::Spool(Spooled { file, socket: None, written: 0, told: 0 });
-    Ok(Way { sink, data: read.into(), source: Source::Spool { size } })
+    Ok(Way { end: End::Spool(write), data: read.into(), source: Source::Spool { size } })
+}
+
+impl Way {
+    /// Splits it: the worker's end, and a function that makes ours once the worker is there.
+    pub(super) fn split(
+        self,
+    ) -> (OwnedFd, Source, impl FnOnce(Arc<UnixStream>) -> io::Result<LayerSink> + Send) {
+        let Self { end, data, source } = self;
+        let open = move |socket| match end {
+            End::Pipe(write) => pipe::Sender::from_owned_fd(write).map(LayerSink::Pipe),
+            End::Spool(file) => Spooled::start(file, socket).map(LayerSink::Spool),
+        };
+        (data, source, open)
+    }
 }
 
 impl Sink for LayerSink {
     async fn write(&mut self, bytes: Bytes) -> Result<(), SinkGone> {
         match self {
             Self::Pipe(pipe) => pipe.write_all(&bytes).await.map_err(|_| SinkGone),
-            Self::Spool(spooled) => spooled.write(&bytes).await,
+            Self::Spool(spooled) => spooled.to.send(bytes).await.map_err(|_| SinkGone),
         }
     }
 }
 
 impl LayerSink {
-    /// Everything has been written.
-    pub(super) async fn finish(self) -> Result<(), SinkGone> {
+    /// Nothing more comes. Says what went wrong on this side; a worker that is gone says so itself.
+    pub(super) async fn end(self) -> io::Result<()> {
         match self {
             Self::Pipe(_) => Ok(()),
-            Self::Spool(mut spooled) => spooled.finish().await,
+            Self::Spool(Spooled { to, done }) => {
+                drop(to);
+                done.await
+                    .unwrap_or_else(|_| Err(io::Error::other("the thread that writes the spool file ended")))
+            }
         }
     }
 }
 
 impl Spooled {
-    async fn write(&mut self, bytes: &[u8]) -> Result<(), SinkGone> {
-        self.file.write_all(bytes).await.map_err(|_| SinkGone)?;
-        self.written += u64::try_from(bytes.len()).unwrap_or(0);
-        if self.written - self.told >= STEP {
-            self.file.flush().await.map_err(|_| SinkGone)?;
-            self.tell()?;
-        }
-        Ok(())
+    fn start(file: File, socket: Arc<UnixStream>) -> io::Result<Self> {
+        let (to, from) = mpsc::channel(PIECES);
+        let (tell, done) = oneshot::channel();
+        threads::spawn("berth-spool", move || {
+            let written = fill(from, &file, &socket);
+            // The answer still comes the other way. Without this a worker that was told of too little would wait for
+            // ever, since this program keeps the socket open to read from it.
+            let _ = shutdown(&*socket, Shutdown::Write);
+            let _ = tell.send(written);
+        })?;
+        Ok(Self { to, done })
     }
+}
 
-    async fn finish(&mut self) -> Result<(), SinkGone> {
-        self.file.flush().await.map_err(|_| SinkGone)?;
-        while self.told < self.written {
-            if !self.tell()? {
-                // The worker is far behind and its queue is full.
-                tokio::time::sleep(Duration::from_millis(20)).await;
+/// Writes what comes and tells the worker how far it may read.
+fn fill(mut from: mpsc::Receiver<Bytes>, mut file: &File, socket: &UnixStream) -> io::Result<()> {
+    let (mut written, mut told) = (0u64, 0u64);
+    while let Some(bytes) = from.blocking_recv() {
+        file.write_all(&bytes)?;
+        written += u64::try_from(bytes.len()).unwrap_or(0);
+        if written - told >= STEP {
+            match tell(socket, written) {
+                Told::Yes => told = written,
+                Told::Later => {}
+                Told::Gone => return Ok(()),
             }
         }
-        Ok(())
     }
-
-    /// Tells how far the file may be read, unless the worker has not even taken what it was told before.
-    fn tell(&mut self) -> Result<bool, SinkGone> {
-        let Some(socket) = &self.socket else { return Ok(false) };
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        match rustix::net::send(socket, &self.written.to_le_bytes(), flags) {
-            Ok(8) => {
-                self.told = self.written;
-                Ok(true)
+    while told < written {
+        match tell(socket, written) {
+            Told::Yes => told = written,
+            // The worker is far behind and its queue is full.
+            Told::Later => {
+                poll(&mut [PollFd::new(socket, PollFlags::OUT)], None)?;
             }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(false),
-            _ => Err(SinkGone),
+            Told::Gone => return Ok(()),
         }
+    }
+    Ok(())
+}
+
+enum Told {
+    Yes,
+    Later,
+    Gone,
+}
+
+/// Tells how far the file may be read, unless the worker has not even taken what it was told before.
+fn tell(socket: &UnixStream, written: u64) -> Told {
+    match send(socket, &written.to_le_bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+        Ok(8) => Told::Yes,
+        Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Told::Later,
+        _ => Told::Gone,
     }
 }

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// A body must bring this many bytes per window of waiting, or the connection is given up.
 const WINDOW: Duration = Duration::from_secs(30);
 const WINDOW_BYTES: u64 = 32 << 10;
-/// Attempts without progress at one endpoint.
+/// Attempts without much progress at one endpoint.
 const ATTEMPTS: u32 = 5;
 
 /// Where a stream goes.
@@ -84,6 +84,8 @@ pub struct Stream<'a> {
     hash: Hash,
     done: u64,
     ranges: bool,
+    /// Places that gave bytes.
+    sources: Vec<usize>,
 }
 
 struct Hash(Context, Algorithm);
@@ -113,7 +115,7 @@ impl<'a> Stream<'a> {
         let function = if algorithm == Algorithm::Sha256 { &SHA256 } else { &SHA512 };
         let hash = Hash(Context::new(function), algorithm);
         let what = format!("layer {}", descriptor.digest);
-        Self { session, what, layer, descriptor, hash, done: 0, ranges: true }
+        Self { session, what, layer, descriptor, hash, done: 0, ranges: true, sources: Vec::new() }
     }
 
     /// Fetches it into `sink`, telling `progress` the bytes so far. Each endpoint goes on where the one before broke
@@ -122,7 +124,7 @@ impl<'a> Stream<'a> {
     /// # Errors
     /// Every endpoint failed, the digest is wrong, or the sink is gone.
     pub async fn fetch(
-        mut self,
+        &mut self,
         sink: &mut impl Sink,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Result<(), BlobError> {
@@ -141,7 +143,13 @@ impl<'a> Stream<'a> {
                 }
             }
         }
-        Err(RegistryError::Failed { what: self.what, tried }.into())
+        Err(RegistryError::Failed { what: self.what.clone(), tried }.into())
+    }
+
+    /// The places that gave any of the bytes, by number: if those are wrong, one of these is to blame.
+    #[must_use]
+    pub fn sources(&self) -> Vec<usize> {
+        self.sources.clone()
     }
 
     async fn at_place(
@@ -164,7 +172,8 @@ impl<'a> Stream<'a> {
                 self.ranges = false;
                 continue;
             }
-            attempt = if self.done > before { 1 } else { attempt + 1 };
+            // A connection that breaks after a few bytes each time would go on for ever.
+            attempt = if self.done - before >= WINDOW_BYTES { 1 } else { attempt + 1 };
             if attempt >= ATTEMPTS || !self.session.may_repeat(&failed, attempt, Some(self.layer)).await {
                 return Err(failed.into());
             }
@@ -196,7 +205,15 @@ impl<'a> Stream<'a> {
         } else {
             self.done
         };
-        self.body(response, skip, sink, progress).await
+        let before = self.done;
+        let taken = self.body(response, skip, sink, progress).await;
+        // More bytes than there should be are wrong bytes, too.
+        let gave = self.done > before
+            || matches!(&taken, Err(Broken::Failed(failed)) if failed.fault == Fault::Mismatch);
+        if gave && !self.sources.contains(&place.number) {
+            self.sources.push(place.number);
+        }
+        taken
     }
 
     async fn body(
@@ -235,13 +252,14 @@ impl<'a> Stream<'a> {
         Ok(())
     }
 
-    fn verify(self) -> Result<(), RegistryError> {
-        let Hash(context, algorithm) = self.hash;
-        let found = Digest::from_bytes(algorithm, context.finish().as_ref());
+    fn verify(&self) -> Result<(), RegistryError> {
+        let Hash(context, algorithm) = &self.hash;
+        let found = Digest::from_bytes(*algorithm, context.clone().finish().as_ref());
         match found {
             Ok(found) if found == self.descriptor.digest => Ok(()),
             Ok(found) => {
-                Err(RegistryError::Digest { what: self.what, wanted: self.descriptor.digest.clone(), found })
+                let (what, wanted) = (self.what.clone(), self.descriptor.digest.clone());
+                Err(RegistryError::Digest { what, wanted, found })
             }
             Err(error) => unreachable!("a hash of its own algorithm has the right length: {error}"),
         }

@@ -1,5 +1,6 @@
 //! Connections for the HTTP client: TCP with a time limit, then TLS where the URL says so.
 
+use crate::threads::Threads;
 use hyper::Uri;
 use hyper::rt::ReadBufCursor;
 use hyper_util::client::legacy::connect::{Connected, Connection};
@@ -7,6 +8,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use std::future::Future;
 use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -20,6 +22,7 @@ use tokio_rustls::client::TlsStream;
 pub struct Connector {
     tls: TlsConnector,
     timeout: Duration,
+    names: Threads,
 }
 
 impl std::fmt::Debug for Connector {
@@ -29,10 +32,20 @@ impl std::fmt::Debug for Connector {
 }
 
 impl Connector {
-    /// A connector that gives a connection `timeout` to come up, TLS included.
-    #[must_use]
-    pub fn new(config: Arc<rustls::ClientConfig>, timeout: Duration) -> Self {
-        Self { tls: TlsConnector::from(config), timeout }
+    /// A connector that gives a connection `timeout` to come up, TLS included. Names are looked up on `names`: a name
+    /// server that does not answer holds threads.
+    pub(crate) fn new(config: Arc<rustls::ClientConfig>, timeout: Duration, names: Threads) -> Self {
+        Self { tls: TlsConnector::from(config), timeout, names }
+    }
+
+    /// The addresses of a host, in the order in which to try them.
+    async fn addresses(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = host.parse::<IpAddr>() {
+            return Ok(vec![SocketAddr::new(address, port)]);
+        }
+        let host = host.to_owned();
+        let found = self.names.run(move || Ok((host.as_str(), port).to_socket_addrs().map(Vec::from_iter)));
+        found.await.map_err(io::Error::other)?
     }
 }
 
@@ -70,7 +83,7 @@ impl Connector {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let secure = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let tcp = TcpStream::connect((host, port)).await?;
+        let tcp = TcpStream::connect(self.addresses(host, port).await?.as_slice()).await?;
         tcp.set_nodelay(true)?;
         if !secure {
             return Ok(Stream::Plain(TokioIo::new(tcp)));

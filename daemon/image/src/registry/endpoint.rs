@@ -38,6 +38,14 @@ pub struct TlsSettings {
     pub skip_verify: bool,
 }
 
+impl TlsSettings {
+    /// Whom to trust, without the rest.
+    #[must_use]
+    pub fn authorities(&self) -> Self {
+        Self { ca: self.ca.clone(), ..Self::default() }
+    }
+}
+
 /// One place where a registry's API is served.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
@@ -69,6 +77,13 @@ impl Endpoint {
     pub fn origin(host: &str) -> Self {
         let authority = if host == "docker.io" { "registry-1.docker.io" } else { host };
         Self::plain(default_scheme(authority), authority)
+    }
+
+    /// Whether `url` leads to the same host, on whatever port.
+    #[must_use]
+    pub fn is_host(&self, url: &url::Url) -> bool {
+        let own = url::Url::parse(&self.to_string());
+        own.is_ok_and(|own| own.host_str().is_some() && own.host_str() == url.host_str())
     }
 
     /// An endpoint with nothing special.

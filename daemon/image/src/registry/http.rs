@@ -4,6 +4,7 @@ use super::connect::Connector;
 use super::endpoint::{Endpoint, TlsSettings};
 use super::error::Fault;
 use super::tls;
+use crate::threads::Threads;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -71,6 +72,7 @@ impl Ask {
 pub struct Http {
     pools: Mutex<HashMap<(TlsSettings, Duration), Pool>>,
     user_agent: HeaderValue,
+    names: Threads,
 }
 
 /// A URL for people: no user, no query (signed URLs carry their signature there).
@@ -85,7 +87,7 @@ impl Http {
     #[must_use]
     pub fn new(user_agent: &str) -> Self {
         let user_agent = HeaderValue::from_str(user_agent).unwrap_or(HeaderValue::from_static("berth"));
-        Self { pools: Mutex::default(), user_agent }
+        Self { pools: Mutex::default(), user_agent, names: Threads::default() }
     }
 
     fn pool(&self, settings: &TlsSettings, dial_timeout: Duration) -> Result<Pool, Failed> {
@@ -96,7 +98,7 @@ impl Http {
         }
         let config =
             tls::config(settings).map_err(|error| Failed::new(Fault::BadAnswer, error.to_string()))?;
-        let connector = Connector::new(Arc::new(config), dial_timeout);
+        let connector = Connector::new(Arc::new(config), dial_timeout, self.names.clone());
         let pool: Pool = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(IDLE_TIMEOUT)
             .pool_timer(TokioTimer::new())
@@ -109,18 +111,26 @@ impl Http {
         Ok(pool)
     }
 
-    /// Sends `ask` to `endpoint` and follows redirects. Beyond the endpoint's own scheme, host and port neither its
-    /// headers nor the proof nor its certificates go along.
+    /// Sends `ask` to `endpoint`, or to the token server it named, and follows redirects. Beyond the scheme, host and
+    /// port of `ask` neither headers nor the proof nor certificates go along, and a body goes nowhere else at all. A
+    /// token server on another host is believed by the endpoint's authorities, but its identity is always checked and
+    /// it is not shown the client certificate: the registry chooses who it is.
     ///
     /// # Errors
     /// No answer. A bad status is no error here.
     pub async fn send(&self, endpoint: &Endpoint, mut ask: Ask) -> Result<Response<Incoming>, Failed> {
         let home = ask.url.origin();
+        let own = endpoint.is_host(&ask.url);
+        let tls = if own { endpoint.tls.clone() } else { endpoint.tls.authorities() };
         for _ in 0..MAX_REDIRECTS {
             let at_home = ask.url.origin() == home;
-            let response = self.once(endpoint, &ask, at_home).await?;
+            let response = self.once(endpoint, &ask, at_home.then_some(&tls)).await?;
             if !response.status().is_redirection() || response.status() == 304 {
                 return Ok(response);
+            }
+            if ask.method != Method::GET {
+                let reason = format!("{}: redirects what carries a secret", shown(&ask.url));
+                return Err(Failed::new(Fault::BadAnswer, reason));
             }
             let next = location(&ask.url, response.headers())?;
             if ask.url.scheme() == "https" && next.scheme() != "https" {
@@ -136,10 +146,10 @@ impl Http {
         &self,
         endpoint: &Endpoint,
         ask: &Ask,
-        at_home: bool,
+        home: Option<&TlsSettings>,
     ) -> Result<Response<Incoming>, Failed> {
         let foreign = TlsSettings::default();
-        let pool = self.pool(if at_home { &endpoint.tls } else { &foreign }, endpoint.dial_timeout)?;
+        let pool = self.pool(home.unwrap_or(&foreign), endpoint.dial_timeout)?;
         let bad = |error: String| Failed::new(Fault::BadAnswer, error);
         let mut request = Request::builder()
             .method(ask.method.clone())
@@ -149,7 +159,7 @@ impl Http {
         let headers = request.headers_mut();
         headers.extend(ask.headers.clone());
         headers.insert(USER_AGENT, self.user_agent.clone());
-        if at_home {
+        if home.is_some() {
             for (name, value) in &endpoint.headers {
                 headers.insert(name.clone(), value.clone());
             }

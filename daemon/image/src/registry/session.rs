@@ -37,9 +37,13 @@ pub struct Session {
 pub struct Place {
     /// The endpoint.
     pub endpoint: Endpoint,
+    /// Its place in the order.
+    pub number: usize,
     credential: CredentialBox,
     proof: Mutex<Option<HeaderValue>>,
     down: AtomicBool,
+    /// It gave other content than asked for.
+    bad: AtomicBool,
 }
 
 /// Keeps secrets out of `Debug`.
@@ -61,7 +65,7 @@ pub enum Capability {
 }
 
 impl Place {
-    fn new(endpoint: Endpoint, auth: &RegistryAuth, credential: &Credential) -> Self {
+    fn new(number: usize, endpoint: Endpoint, auth: &RegistryAuth, credential: &Credential) -> Self {
         let meant = match auth.server_host() {
             // Explicit credentials of one host: that host, whoever it is in this pull.
             Some(host) => same_host(host, &endpoint) || (endpoint.trusted && aliases(host, &endpoint)),
@@ -74,9 +78,11 @@ impl Place {
         };
         Self {
             endpoint,
+            number,
             credential: CredentialBox(credential),
             proof: Mutex::new(proof),
             down: AtomicBool::new(false),
+            bad: AtomicBool::new(false),
         }
     }
 
@@ -110,12 +116,25 @@ impl Session {
         progress: Progress,
     ) -> Result<Self, crate::auth::AuthError> {
         let credential = auth.credential()?;
-        let places = endpoints.into_iter().map(|endpoint| Place::new(endpoint, auth, &credential)).collect();
+        let place = |(number, endpoint)| Place::new(number, endpoint, auth, &credential);
+        let places = endpoints.into_iter().enumerate().map(place).collect();
         let (repository, host) = (reference.path().to_owned(), reference.host().to_owned());
         Ok(Self { http, places, repository, host, progress })
     }
 
-    /// Endpoints that can do it: those that answered lately first.
+    /// Notes that one of these places gave other content than asked for: the rest of this pull asks them last. False
+    /// when that is known already, or when no other place that serves content is left: then there is no use in asking
+    /// again.
+    #[must_use]
+    pub fn distrust(&self, numbers: &[usize]) -> bool {
+        let mut news = false;
+        for place in self.places.iter().filter(|place| numbers.contains(&place.number)) {
+            news |= !place.bad.swap(true, Ordering::Relaxed);
+        }
+        news && self.places.iter().any(|place| place.endpoint.pull && !place.bad.load(Ordering::Relaxed))
+    }
+
+    /// Endpoints that can do it: those that answered lately first, those that gave wrong content last.
     ///
     /// # Errors
     /// When there is none.
@@ -127,7 +146,8 @@ impl Session {
         let able: Vec<&Place> = self.places.iter().filter(able).collect();
         let (down, up): (Vec<&Place>, Vec<&Place>) =
             able.into_iter().partition(|place| place.down.load(Ordering::Relaxed));
-        let all: Vec<&Place> = up.into_iter().chain(down).collect();
+        let mut all: Vec<&Place> = up.into_iter().chain(down).collect();
+        all.sort_by_key(|place| place.bad.load(Ordering::Relaxed));
         if all.is_empty() {
             let capability = if capability == Capability::Resolve { "resolve" } else { "pull" };
             return Err(RegistryError::NoEndpoint {

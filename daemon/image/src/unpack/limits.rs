@@ -13,6 +13,11 @@ pub struct Limits {
     pub max_ratio: u64,
     /// Largest apparent size of a file, which a sparse one gets for nothing.
     pub max_file: u64,
+    /// Directories without an entry, whiteouts, hard links to lower layers, and directories that hide what is below:
+    /// what is settled one by one after the layers below are known.
+    pub max_needs: u64,
+    /// Bytes of lower layers copied into this one because it has hard links to them.
+    pub max_copied: u64,
 }
 
 impl Limits {
@@ -29,7 +34,14 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { max_bytes: 256 << 30, max_entries: 8 << 20, max_ratio: 1200, max_file: 1 << 40 }
+        Self {
+            max_bytes: 256 << 30,
+            max_entries: 8 << 20,
+            max_ratio: 1200,
+            max_file: 1 << 40,
+            max_needs: 1 << 18,
+            max_copied: 32 << 30,
+        }
     }
 }
 

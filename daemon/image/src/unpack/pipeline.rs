@@ -40,7 +40,9 @@ pub fn run(input: Input, root: OwnedFd, algorithm: Algorithm, limits: Limits) ->
     });
     let ended = decoder.join();
     let digest = hasher.join();
-    finish(result, ended, digest)
+    let report = finish(result, ended, digest)?;
+    report.within(&limits)?;
+    Ok(report)
 }
 
 fn spawn<T: Send + 'static>(

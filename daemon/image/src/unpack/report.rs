@@ -29,6 +29,25 @@ pub struct Report {
     pub dropped_xattrs: u64,
 }
 
+impl Report {
+    /// Whether what is left to do stays within the limits.
+    ///
+    /// # Errors
+    /// [`FailureKind::TooBig`].
+    pub fn within(&self, limits: &super::limits::Limits) -> Result<(), Failure> {
+        let Needs { directories, whiteouts, links } = &self.needs;
+        let count = directories.len() + whiteouts.len() + links.len() + self.opaque.len();
+        let limit = limits.max_needs;
+        if u64::try_from(count).is_ok_and(|count| count <= limit) {
+            return Ok(());
+        }
+        let text = format!(
+            "the layer has {count} whiteouts, directories without an entry, and hard links to lower layers; {limit} are allowed"
+        );
+        Err(Failure { kind: FailureKind::TooBig, text })
+    }
+}
+
 /// What a layer needed from the layers below it and did not have. All paths are free of links and relative to the
 /// root.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

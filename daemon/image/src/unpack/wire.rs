@@ -136,14 +136,39 @@ pub fn send_answer(mut socket: &UnixStream, answer: &Answer) -> io::Result<()> {
     socket.write_all(&body)
 }
 
-/// Takes the answer.
+/// Takes the answer as it is, without looking into it.
 ///
 /// # Errors
-/// When the worker died before it answered, or spoke otherwise.
-pub fn receive_answer(mut socket: &UnixStream) -> io::Result<Answer> {
+/// When the worker died before it answered, or announced more than a frame.
+pub async fn receive_answer(socket: &tokio::net::UnixStream) -> io::Result<Vec<u8>> {
     let mut length = [0u8; 4];
-    socket.read_exact(&mut length)?;
-    Ok(serde_json::from_slice(&read_body(&mut socket, length)?)?)
+    read_async(socket, &mut length).await?;
+    let mut body = vec![0; announced(length)?];
+    read_async(socket, &mut body).await?;
+    Ok(body)
+}
+
+/// Reads an answer.
+///
+/// # Errors
+/// When it is none.
+pub fn parse_answer(body: &[u8]) -> io::Result<Answer> {
+    Ok(serde_json::from_slice(body)?)
+}
+
+/// As `read_exact`, on a socket that others write to at the same time.
+async fn read_async(socket: &tokio::net::UnixStream, buffer: &mut [u8]) -> io::Result<()> {
+    let mut done = 0;
+    while done < buffer.len() {
+        socket.readable().await?;
+        match socket.try_read(&mut buffer[done..]) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => done += count,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn frame_length(length: usize) -> io::Result<[u8; 4]> {
@@ -153,10 +178,14 @@ fn frame_length(length: usize) -> io::Result<[u8; 4]> {
     Ok(u32::try_from(length).map_err(io::Error::other)?.to_le_bytes())
 }
 
-fn read_body(socket: &mut impl Read, length: [u8; 4]) -> io::Result<Vec<u8>> {
+fn announced(length: [u8; 4]) -> io::Result<usize> {
     let length = usize::try_from(u32::from_le_bytes(length)).map_err(io::Error::other)?;
     frame_length(length)?;
-    let mut body = vec![0; length];
+    Ok(length)
+}
+
+fn read_body(socket: &mut impl Read, length: [u8; 4]) -> io::Result<Vec<u8>> {
+    let mut body = vec![0; announced(length)?];
     socket.read_exact(&mut body)?;
     Ok(body)
 }

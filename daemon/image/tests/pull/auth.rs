@@ -124,3 +124,21 @@ async fn mirrors_get_no_credentials_unless_these_name_them() {
     let named = RegistryAuth { server_address: format!("http://{}", registry.host()), ..user("p") };
     node.pull_as("r.invalid/a:1", named).await.unwrap();
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_server_cannot_send_a_refresh_token_elsewhere() {
+    let (registry, elsewhere, node) = (pushed().await, Registry::start().await, Node::new());
+    let (host, target) = (registry.host(), elsewhere.host());
+    registry.quirk(move |seen, _| {
+        if seen.path == "/token" {
+            let location = format!("http://{target}/token");
+            return Some(Answer::new(307, "").header("location", &location));
+        }
+        let challenge = format!("Bearer realm=\"http://{host}/token\"");
+        Some(Answer::new(401, "").header("www-authenticate", &challenge))
+    });
+    let identity = RegistryAuth { identity_token: "idt".into(), ..RegistryAuth::default() };
+    let error = node.pull_as(&format!("{}/a:1", registry.host()), identity).await.unwrap_err();
+    assert!(text(&error).contains("redirect"), "{}", text(&error));
+    assert!(elsewhere.log().is_empty());
+}

@@ -173,3 +173,25 @@ async fn a_worker_that_dies_is_told_and_costs_one_pull() {
     let name = format!("{}/a:1", registry.host());
     refused(&node, &name, ErrorClass::Internal, &["signal: 9", "oh no"]).await;
 }
+
+/// A connection that breaks after a few bytes each time makes progress, and would never end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_registry_that_gives_a_few_bytes_at_a_time_is_given_up() {
+    let (registry, node) = (Registry::start().await, Node::new());
+    let noise: Vec<u8> = (0..5000u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let image = Image::new(vec![Tar::new().with(Head::new("f", b'0'), &noise).end()]);
+    let pushed = image.push(&registry, "a", "1");
+    let path = format!("/v2/a/blobs/{}", pushed.layers[0]);
+    let blob = registry.content(&path);
+    registry.quirk(move |seen, _| {
+        let range = seen.header("range").and_then(|range| range.strip_prefix("bytes="));
+        let from = range.and_then(|range| range.split('-').next()?.parse().ok()).unwrap_or(0);
+        let status = if from == 0 { 200 } else { 206 };
+        let part = format!("bytes {from}-{}/{}", blob.len() - 1, blob.len());
+        let answer = Answer::new(status, blob.slice(from..)).header("content-range", &part);
+        (seen.path == path).then(|| answer.cut(10))
+    });
+    let name = format!("{}/a:1", registry.host());
+    refused(&node, &name, ErrorClass::Unavailable, &["layer sha256:"]).await;
+    assert!(registry.count(&pushed.layers[0].to_string()) < 10);
+}

@@ -93,3 +93,53 @@ async fn capabilities_and_the_file_itself_are_read_at_each_pull() {
     assert_eq!(error.class(), ErrorClass::FailedPrecondition);
     assert!(crate::node::text(&error).contains("hosts.toml"));
 }
+
+/// Whether the worker meets the damage first (in the middle) or the digest at the end does.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_layer_that_a_mirror_has_damaged_comes_from_the_next() {
+    let damages: [fn(&mut Vec<u8>); 4] = [
+        |blob| blob[300] ^= 0xff,
+        |blob| *blob.last_mut().unwrap() ^= 1,
+        |blob| blob.extend([0; 5000]),
+        |blob| {
+            let half = blob.len() / 2;
+            blob[half..].fill(0);
+        },
+    ];
+    for (at, damage) in damages.into_iter().enumerate() {
+        for spool in [berth_image::Spool::Never, berth_image::Spool::Always] {
+            let (mirror, origin) = (Registry::start().await, Registry::start().await);
+            let node = Node::with(|options| options.spool = spool);
+            let pushed = image().push(&mirror, "a", "1");
+            image().push(&origin, "a", "1");
+            let path = format!("/v2/a/blobs/{}", pushed.layers[0]);
+            let mut blob = mirror.content(&path).to_vec();
+            damage(&mut blob);
+            mirror.put(&path, "x", blob);
+            hosts(&node, &[&mirror], &origin);
+            let pulled = node.pull("origin.invalid/a:1").await;
+            pulled.unwrap_or_else(|error| panic!("damage {at}, {spool:?}: {}", text(&error)));
+            assert_eq!(origin.count(&pushed.layers[0].to_string()), 1);
+            node.assert_clean();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_layer_that_is_damaged_everywhere_is_asked_for_once_everywhere() {
+    let (mirror, origin, node) = (Registry::start().await, Registry::start().await, Node::new());
+    let pushed = image().push(&mirror, "a", "1");
+    image().push(&origin, "a", "1");
+    let path = format!("/v2/a/blobs/{}", pushed.layers[0]);
+    for registry in [&mirror, &origin] {
+        let mut blob = registry.content(&path).to_vec();
+        *blob.last_mut().unwrap() ^= 1;
+        registry.put(&path, "x", blob);
+    }
+    hosts(&node, &[&mirror], &origin);
+    let error = node.pull("origin.invalid/a:1").await.unwrap_err();
+    assert_eq!(error.class(), ErrorClass::DataLoss, "{}", text(&error));
+    let layer = pushed.layers[0].to_string();
+    assert_eq!((mirror.count(&layer), origin.count(&layer)), (1, 1));
+    node.assert_clean();
+}

@@ -29,7 +29,11 @@ impl Node {
     }
 
     pub(crate) fn with(change: impl FnOnce(&mut Options)) -> Self {
-        let dir = tempfile::tempdir().unwrap();
+        Self::at(tempfile::tempdir().unwrap(), change)
+    }
+
+    /// In a directory that may be something special.
+    pub(crate) fn at(dir: tempfile::TempDir, change: impl FnOnce(&mut Options)) -> Self {
         let snapshots = Snapshots::open(dir.path()).unwrap();
         let index = Arc::new(Memory::default());
         let certs_dir = dir.path().join("certs.d");
@@ -55,6 +59,17 @@ impl Node {
         self.puller.pull(request).await
     }
 
+    /// Waits until nothing is left of pulls that were given up.
+    pub(crate) async fn becomes_clean(&self) {
+        for _ in 0..200 {
+            if std::fs::read_dir(self.dir.path().join("staging")).unwrap().count() == 0 {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+        self.assert_clean();
+    }
+
     /// Nothing is left of failed pulls.
     pub(crate) fn assert_clean(&self) {
         let staged = std::fs::read_dir(self.dir.path().join("staging")).unwrap().count();
@@ -65,6 +80,22 @@ impl Node {
         let path = self.snapshots.layer_path(&image.layers[layer]).join(path);
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
+}
+
+/// Makes every worker write its process id to `file` first.
+pub(crate) fn noting_workers(options: &mut Options, file: &std::path::Path) {
+    let real = options.worker.clone();
+    let script = format!("echo $$ >> {}; exec \"$0\" \"$@\"", file.display());
+    options.worker.program = "/bin/sh".into();
+    options.worker.args =
+        ["-c".into(), script.into(), real.program.into()].into_iter().chain(real.args).collect();
+}
+
+/// The noted workers that are still there, dead ones that nobody has waited for included.
+pub(crate) fn workers(file: &std::path::Path) -> Vec<i32> {
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let all = text.lines().filter_map(|line| line.parse().ok());
+    all.filter(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists()).collect()
 }
 
 /// The whole error, causes included.

@@ -34,6 +34,8 @@ pub(crate) struct Answer {
     pub(crate) body: Bytes,
     /// Breaks the connection after so many bytes.
     pub(crate) cut: Option<usize>,
+    /// Sends no more after so many bytes, and keeps the connection.
+    pub(crate) stall: Option<usize>,
     /// Without a length.
     pub(crate) chunked: bool,
 }
@@ -50,6 +52,11 @@ impl Answer {
 
     pub(crate) fn cut(mut self, after: usize) -> Self {
         self.cut = Some(after);
+        self
+    }
+
+    pub(crate) fn stall(mut self, after: usize) -> Self {
+        self.stall = Some(after);
         self
     }
 }
@@ -72,18 +79,31 @@ pub(crate) struct Registry {
 
 impl Registry {
     pub(crate) async fn start() -> Self {
+        Self::serve(None).await
+    }
+
+    /// With TLS; clients that must show a certificate and do not are not let in.
+    pub(crate) async fn start_tls(config: rustls::ServerConfig) -> Self {
+        Self::serve(Some(tokio_rustls::TlsAcceptor::from(Arc::new(config)))).await
+    }
+
+    async fn serve(tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State::default());
         let served = Arc::clone(&state);
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let state = Arc::clone(&served);
+                let (state, tls) = (Arc::clone(&served), tls.clone());
                 tokio::spawn(async move {
-                    let service = service_fn(move |request| serve(Arc::clone(&state), request));
-                    let _ = hyper::server::conn::http1::Builder::new()
-                        .serve_connection(TokioIo::new(stream), service)
-                        .await;
+                    match tls {
+                        None => connection(state, stream).await,
+                        Some(tls) => {
+                            if let Ok(stream) = tls.accept(stream).await {
+                                connection(state, stream).await;
+                            }
+                        }
+                    }
                 });
             }
         });
@@ -114,6 +134,14 @@ impl Registry {
     pub(crate) fn count(&self, part: &str) -> usize {
         self.log().iter().filter(|seen| seen.path.contains(part)).count()
     }
+}
+
+async fn connection(
+    state: Arc<State>,
+    stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+) {
+    let service = service_fn(move |request| serve(Arc::clone(&state), request));
+    let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
 async fn serve(
@@ -165,6 +193,11 @@ fn respond(answer: Answer) -> Response<BoxBody<Bytes, io::Error>> {
     let length = answer.body.len();
     if !answer.chunked {
         response = response.header("content-length", length);
+    }
+    if let Some(after) = answer.stall {
+        let first = futures_util::stream::iter([Ok(Frame::data(answer.body.slice(..after)))]);
+        let all = futures_util::StreamExt::chain(first, futures_util::stream::pending());
+        return response.body(BoxBody::new(StreamBody::new(all))).unwrap();
     }
     let body: BoxBody<Bytes, io::Error> = match answer.cut {
         None if !answer.chunked => Full::new(answer.body).map_err(|never| match never {}).boxed(),

@@ -11,27 +11,14 @@ use berth_image::ImageIndex;
 /// # Errors
 /// The store cannot be written.
 pub async fn remove(app: &App, name: &str) -> Result<()> {
-    let (store, puller, name) = (app.store.clone(), app.puller.clone(), name.to_owned());
+    let (store, name) = (app.store.clone(), name.to_owned());
     let removed = app.blocking.run("remove an image", move || -> Result<bool> {
         let Some(image) = find(&store, &name)? else { return Ok(false) };
         store.remove_image(&image.id)
     });
     if removed.await?? {
-        collect(app, puller);
+        // The space is given back behind the caller's back: the image is gone already, and removing trees takes time.
+        app.puller.collect_soon();
     }
     Ok(())
-}
-
-/// The space is given back behind the caller's back: the image is gone already, and removing trees takes time.
-fn collect(app: &App, puller: berth_image::Puller) {
-    let blocking = app.blocking.clone();
-    tokio::spawn(async move {
-        match blocking.run("remove layers", move || puller.collect_garbage()).await {
-            Ok(Ok(layers)) if !layers.is_empty() => tracing::info!(layers = layers.len(), "removed layers"),
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "layers could not be removed, the next removal tries again")
-            }
-            _ => {}
-        }
-    });
 }

@@ -146,6 +146,12 @@ fn open(path: &Path) -> OwnedFd {
     openat(rustix::fs::CWD, path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()).unwrap()
 }
 
+static WANTED: AtomicBool = AtomicBool::new(false);
+
+fn bounds(limits: &Limits) -> Bounds<'_> {
+    Bounds { limits, given_up: &WANTED }
+}
+
 /// Applies each layer alone (in any order: they do not see each other), then settles from the bottom up.
 fn apart(layers: &[Vec<u8>], store: &Snapshots) -> Vec<OwnedFd> {
     let made: Vec<_> = layers
@@ -163,7 +169,7 @@ fn apart(layers: &[Vec<u8>], store: &Snapshots) -> Vec<OwnedFd> {
     let mut finished: Vec<OwnedFd> = Vec::new();
     for (staging, report) in made.into_iter().rev() {
         let root = open(&staging.path().join("fs"));
-        settle(root.as_fd(), &finished, &report.needs).unwrap();
+        settle(root.as_fd(), &finished, &report.needs, &bounds(&Limits::default())).unwrap();
         mark_opaque(root.as_fd(), &report).unwrap();
         finished.insert(0, root);
         std::mem::forget(staging);
@@ -284,5 +290,8 @@ fn deleted_files_cannot_be_linked_to() {
     let needs = Needs { links: vec![link], ..Needs::default() };
     let staging = store.layer_stage().unwrap();
     let root = open(&staging.path().join("fs"));
-    assert!(matches!(settle(root.as_fd(), &layers, &needs), Err(FinishError::NoTarget { .. })));
+    assert!(matches!(
+        settle(root.as_fd(), &layers, &needs, &bounds(&Limits::default())),
+        Err(FinishError::NoTarget { .. })
+    ));
 }
