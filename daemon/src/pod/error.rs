@@ -71,7 +71,7 @@ pub enum Error {
         hint: &'static str,
     },
     /// The shim does not answer any more.
-    #[error("the shim of sandbox {0} is gone")]
+    #[error("the shim of {0} is gone or does not answer")]
     ShimGone(String),
     /// Asked for something this build does not have.
     #[error("{0} is not supported")]

@@ -158,7 +158,7 @@ impl Shim {
                 seconds: after.as_secs(),
                 hint: "",
             },
-            CallError::Disconnected { .. } => Error::ShimGone(self.0.sandbox.to_string()),
+            CallError::Disconnected { .. } => Error::ShimGone(format!("sandbox {}", self.0.sandbox)),
             // Whether it did what it was asked is not known.
             other => Error::Step {
                 class: ErrorClass::Unavailable,
