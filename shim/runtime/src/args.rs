@@ -141,6 +141,8 @@ pub struct Context {
     pub seccomp: Option<Program>,
     /// `linux.seccomp.listenerPath` and `listenerMetadata`.
     pub listener: Option<(PathBuf, String)>,
+    /// Whether the container kept its creator's session keyring.
+    pub no_new_keyring: bool,
 }
 
 impl Context {
@@ -159,7 +161,14 @@ impl Context {
         let listener = seccomp.filter(|_| wants).and_then(|s| {
             s.listener_path().clone().map(|path| (path, s.listener_metadata().clone().unwrap_or_default()))
         });
-        Ok(Self { id: id.to_owned(), bundle: bundle.to_owned(), spec, seccomp: filter, listener })
+        Ok(Self {
+            id: id.to_owned(),
+            bundle: bundle.to_owned(),
+            spec,
+            seccomp: filter,
+            listener,
+            no_new_keyring: false,
+        })
     }
 }
 

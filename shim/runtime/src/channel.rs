@@ -57,7 +57,14 @@ impl Channel {
 
     fn send_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
-            match rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL) {
+            let sent = match rustix::net::send(&self.0, bytes, SendFlags::NOSIGNAL) {
+                // A seccomp filter that forbids one call may let the other pass.
+                Err(errno) if errno != rustix::io::Errno::INTR && errno != rustix::io::Errno::PIPE => {
+                    rustix::io::write(&self.0, bytes)
+                }
+                other => other,
+            };
+            match sent {
                 Ok(sent) => bytes = &bytes[sent..],
                 Err(rustix::io::Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use berth_cgroup::{Cgroup, CgroupPath, Driver};
 use berth_sys::namespace::Namespaces;
-use oci_spec::runtime::{Hook, Hooks, Linux, LinuxNamespaceType, LinuxResources, Spec};
+use oci_spec::runtime::{
+    Hook, Hooks, Linux, LinuxIdMapping, LinuxNamespaceType, LinuxResources, Mount, Spec,
+};
 use rustix::fs::{Mode, OFlags};
 
 use crate::args::{Context, CreateArgs, Created, ResolvedUser, Stdio};
@@ -25,7 +27,7 @@ pub fn create(args: CreateArgs) -> Result<Created, Error> {
     config::check(&args.spec, args.overlay.is_some())?;
     let linux = linux_of(&args.spec)?;
     let filter = linux.seccomp().as_ref().map(seccomp::compile).transpose()?;
-    let agent = agent_of(linux, filter.as_ref());
+    let agent = agent_of(linux, filter.as_ref())?;
     let cgroup = make_cgroup(&args)?;
     match build(&args, &cgroup, filter.as_ref(), agent.as_ref()) {
         Ok(built) => Ok(finish(args, cgroup, filter, agent, built)),
@@ -43,10 +45,13 @@ fn linux_of(spec: &Spec) -> Result<&Linux, Error> {
 }
 
 /// Where the filter's listener goes.
-fn agent_of(linux: &Linux, filter: Option<&Program>) -> Option<(PathBuf, String)> {
-    let seccomp = linux.seccomp().as_ref().filter(|_| filter.is_some_and(Program::wants_listener))?;
-    let path = seccomp.listener_path().clone()?;
-    Some((path, seccomp.listener_metadata().clone().unwrap_or_default()))
+fn agent_of(linux: &Linux, filter: Option<&Program>) -> Result<Option<(PathBuf, String)>, Error> {
+    let wants = filter.is_some_and(Program::wants_listener);
+    let Some(seccomp) = linux.seccomp().as_ref().filter(|_| wants) else { return Ok(None) };
+    let Some(path) = seccomp.listener_path().clone() else {
+        return Err(refuse("linux.seccomp.listenerPath", "SCMP_ACT_NOTIFY takes somebody to notify"));
+    };
+    Ok(Some((path, seccomp.listener_metadata().clone().unwrap_or_default())))
 }
 
 /// Where the cgroup of a container is: `linux.cgroupsPath`, or a place by its id.
@@ -145,17 +150,7 @@ fn build(
 ) -> Result<Built, Error> {
     let mut extras = Extras { base: args.preserved.len(), ..Extras::default() };
     let split = split(args, &mut extras)?;
-    let mut order = order(args, cgroup, &split, filter)?;
-    if let Some((path, metadata)) = agent {
-        order.common.seccomp_listener = Some(extras.add(launch::connect_agent(path)?));
-        order.common.seccomp_metadata = Some(metadata.clone());
-    }
-    if let Some(listener) = &args.listener {
-        order.listener = Some(extras.add(listener.try_clone().step("copy the listener's descriptor")?));
-    }
-    order.idmaps = idmaps(args, &mut extras)?;
-    order.layer_map = layer_map(args, &mut extras)?;
-    let order = Order::Create(Box::new(order));
+    let numbers = Numbers::add(args, agent, &mut extras)?;
     let bytes = filter.map_or(&[][..], Program::bytes);
     let mut unified = cgroup.unified_dir();
     loop {
@@ -172,10 +167,43 @@ fn build(
         if unified.is_none() {
             cgroup.join(init.pid())?;
         }
-        match init.build(&order, bytes, &mut Parent { args }) {
+        // After the join: a group that systemd makes begins with its first process, and has no directories before.
+        let mut order = order(args, cgroup, &split, filter)?;
+        numbers.fill(&mut order);
+        order.common.seccomp_metadata = agent.map(|(_, metadata)| metadata.clone());
+        match init.build(&Order::Create(Box::new(order)), bytes, &mut Parent { args }) {
             Err(error) if unified.is_some() && init.was_stillborn(&error) => unified = None,
             other => return other,
         }
+    }
+}
+
+/// The numbers by which the order calls descriptors.
+struct Numbers {
+    agent: Option<i32>,
+    listener: Option<i32>,
+    idmaps: Vec<(usize, i32)>,
+    layer_map: Option<i32>,
+}
+
+impl Numbers {
+    fn add(args: &CreateArgs, agent: Option<&(PathBuf, String)>, extras: &mut Extras) -> Result<Self, Error> {
+        let agent = agent.map(|(path, _)| launch::connect_agent(path)).transpose()?;
+        let listener =
+            args.listener.as_ref().map(OwnedFd::try_clone).transpose().step("copy the listener")?;
+        Ok(Self {
+            agent: agent.map(|fd| extras.add(fd)),
+            listener: listener.map(|fd| extras.add(fd)),
+            idmaps: idmaps(args, extras)?,
+            layer_map: layer_map(args, extras)?,
+        })
+    }
+
+    fn fill(&self, order: &mut CreateOrder) {
+        order.common.seccomp_listener = self.agent;
+        order.listener = self.listener;
+        order.idmaps.clone_from(&self.idmaps);
+        order.layer_map = self.layer_map;
     }
 }
 
@@ -199,6 +227,7 @@ fn order(
         switches: args.switches,
         terminal: matches!(args.stdio, Stdio::Terminal),
         common: Common {
+            user_namespace: has(&args.spec, LinuxNamespaceType::User),
             cgroups: cgroup.v1_dirs(),
             seccomp_flags: filter.map_or(0, Program::flags),
             preserved: args.preserved.len() as u32,
@@ -238,31 +267,49 @@ fn cgroup_mounts(args: &CreateArgs, cgroup: &Cgroup) -> CgroupMounts {
     }
 }
 
-/// One user namespace for every id-mapped mount.
+/// One user namespace for every distinct mapping of an id-mapped mount.
 fn idmaps(args: &CreateArgs, extras: &mut Extras) -> Result<Vec<(usize, i32)>, Error> {
     let mut out = Vec::new();
+    let mut known: Vec<(Mappings<'_>, i32)> = Vec::new();
     for (i, mount) in args.spec.mounts().iter().flatten().enumerate() {
-        let asked = mount.options().iter().flatten().any(|o| o == "idmap" || o == "ridmap");
-        let (users, groups) = match (mount.uid_mappings(), mount.gid_mappings()) {
-            (Some(users), Some(groups)) if !users.is_empty() && !groups.is_empty() => (users, groups),
-            (None, None) if asked => {
-                let linux = linux_of(&args.spec)?;
-                match (linux.uid_mappings(), linux.gid_mappings()) {
-                    (Some(users), Some(groups)) => (users, groups),
-                    _ => {
-                        return Err(refuse(
-                            format!("mounts[{i}]"),
-                            "idmap takes uidMappings and gidMappings",
-                        ));
-                    }
-                }
+        let Some(mappings) = mappings_of(args, i, mount)? else { continue };
+        let number = match known.iter().find(|(m, _)| *m == mappings) {
+            Some((_, number)) => *number,
+            None => {
+                let fd = launch::user_namespace(args.exe.as_fd(), mappings.0, mappings.1)?;
+                let number = extras.add(fd);
+                known.push((mappings, number));
+                number
             }
-            (None, None) => continue,
-            _ => return Err(refuse(format!("mounts[{i}]"), "takes uidMappings and gidMappings, both")),
         };
-        out.push((i, extras.add(launch::user_namespace(args.exe.as_fd(), users, groups)?)));
+        out.push((i, number));
     }
     Ok(out)
+}
+
+/// Users and groups.
+type Mappings<'a> = (&'a [LinuxIdMapping], &'a [LinuxIdMapping]);
+
+/// The mappings of a mount that has any: its own, or with the option alone those of the container.
+fn mappings_of<'a>(
+    args: &'a CreateArgs,
+    index: usize,
+    mount: &'a Mount,
+) -> Result<Option<Mappings<'a>>, Error> {
+    let asked = mount.options().iter().flatten().any(|o| o == "idmap" || o == "ridmap");
+    let own = (mount.uid_mappings().as_deref(), mount.gid_mappings().as_deref());
+    match own {
+        (Some(users), Some(groups)) if !users.is_empty() && !groups.is_empty() => Ok(Some((users, groups))),
+        (None, None) if asked => {
+            let linux = linux_of(&args.spec)?;
+            match (linux.uid_mappings().as_deref(), linux.gid_mappings().as_deref()) {
+                (Some(users), Some(groups)) => Ok(Some((users, groups))),
+                _ => Err(refuse(format!("mounts[{index}]"), "idmap takes uidMappings and gidMappings")),
+            }
+        }
+        (None, None) => Ok(None),
+        _ => Err(refuse(format!("mounts[{index}]"), "takes uidMappings and gidMappings, both")),
+    }
 }
 
 /// The mappings through which a container with a user namespace sees the layers of its image.
@@ -326,8 +373,14 @@ fn finish(
         linux.set_seccomp(None);
     }
     settle_user(&mut spec, &built.user);
-    let context =
-        Context { id: args.id.clone(), bundle: args.bundle, spec, seccomp: filter, listener: agent };
+    let context = Context {
+        id: args.id.clone(),
+        bundle: args.bundle,
+        spec,
+        seccomp: filter,
+        listener: agent,
+        no_new_keyring: args.switches.no_new_keyring,
+    };
     Created {
         id: args.id,
         pid: built.child.pid,

@@ -12,19 +12,21 @@ use crate::hooks;
 /// The cgroup cannot be emptied or removed.
 pub fn delete(created: &Created) -> Result<Vec<String>, Error> {
     crate::kill(&created.pidfd, 9)?;
-    delete_parts(&created.context, &created.cgroup)
+    delete_parts(&created.context, Some(&created.cgroup))
 }
 
-/// As [`delete`], for a container known by its parts.
+/// As [`delete`], for a container known by its parts; a cgroup that is gone already is none.
 ///
 /// # Errors
 /// As [`delete`].
-pub fn delete_parts(context: &Context, cgroup: &berth_cgroup::Cgroup) -> Result<Vec<String>, Error> {
-    let left = cgroup.procs().unwrap_or_default();
-    if !left.is_empty() {
-        cgroup.kill()?;
+pub fn delete_parts(context: &Context, cgroup: Option<&berth_cgroup::Cgroup>) -> Result<Vec<String>, Error> {
+    if let Some(cgroup) = cgroup {
+        let left = cgroup.procs().unwrap_or_default();
+        if !left.is_empty() {
+            cgroup.kill()?;
+        }
+        cgroup.delete()?;
     }
-    cgroup.delete()?;
     let Some(list) = context.spec.hooks().as_ref().and_then(|h| h.poststop().as_ref()) else {
         return Ok(Vec::new());
     };

@@ -18,38 +18,11 @@ use crate::wire::{Common, ExecOrder, Order};
 /// # Errors
 /// The step that failed, or why the program cannot be executed. No process stays behind then.
 pub fn exec(args: &ExecArgs<'_>) -> Result<Exec, Error> {
-    let process = process_of(args)?;
-    config::check_process(&process)?;
     let mut extras: Vec<OwnedFd> = vec![args.pidfd.try_clone().step("copy the process's descriptor")?];
-    let base = args.preserved.len();
-    let mut order = ExecOrder {
-        target: Start::number_of(base, 0),
-        join: namespaces(args)?.bits(),
-        personality: personality(args.context),
-        state: hooks::state_text(
-            &args.context.id,
-            "running",
-            Some(args.pid),
-            &args.context.bundle,
-            &args.context.spec,
-        ),
-        terminal: matches!(args.stdio, Stdio::Terminal),
-        common: Common {
-            cgroups: args.cgroup.v1_dirs(),
-            seccomp_flags: args.context.seccomp.as_ref().map_or(0, Program::flags),
-            preserved: base as u32,
-            memory_policy: args.context.spec.linux().as_ref().and_then(crate::limit::memory_policy),
-            env_bytes: match args.program {
-                ExecProgram::Argv(_) => config::env_bytes(&args.context.spec)?,
-                ExecProgram::Process(_) => Vec::new(),
-            },
-            ..Common::default()
-        },
-        process,
-    };
+    let mut order = order(args)?;
     if let Some((path, metadata)) = &args.context.listener {
         extras.push(launch::connect_agent(path)?);
-        order.common.seccomp_listener = Some(Start::number_of(base, 1));
+        order.common.seccomp_listener = Some(Start::number_of(args.preserved.len(), 1));
         order.common.seccomp_metadata = Some(metadata.clone());
     }
     let order = Order::Exec(Box::new(order));
@@ -60,6 +33,34 @@ pub fn exec(args: &ExecArgs<'_>) -> Result<Exec, Error> {
         return Err(Error::Died { how: "without a trace".to_owned() });
     };
     Ok(Exec { pid: child.pid, pidfd: child.pidfd, console: built.console, warnings: built.warnings })
+}
+
+fn order(args: &ExecArgs<'_>) -> Result<ExecOrder, Error> {
+    let process = process_of(args)?;
+    config::check_process(&process)?;
+    let context = args.context;
+    let join = namespaces(args)?;
+    Ok(ExecOrder {
+        target: Start::number_of(args.preserved.len(), 0),
+        join: join.bits(),
+        keyring: (!context.no_new_keyring).then(|| context.id.clone()),
+        personality: personality(context),
+        state: hooks::state_text(&context.id, "running", Some(args.pid), &context.bundle, &context.spec),
+        terminal: matches!(args.stdio, Stdio::Terminal),
+        common: Common {
+            user_namespace: join.contains(Namespaces::USER),
+            cgroups: args.cgroup.v1_dirs(),
+            seccomp_flags: context.seccomp.as_ref().map_or(0, Program::flags),
+            preserved: args.preserved.len() as u32,
+            memory_policy: context.spec.linux().as_ref().and_then(crate::limit::memory_policy),
+            env_bytes: match args.program {
+                ExecProgram::Argv(_) => config::env_bytes(&context.spec)?,
+                ExecProgram::Process(_) => Vec::new(),
+            },
+            ..Common::default()
+        },
+        process,
+    })
 }
 
 fn build(args: &ExecArgs<'_>, extras: &[OwnedFd], order: &Order) -> Result<launch::Built, Error> {

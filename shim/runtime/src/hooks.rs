@@ -1,9 +1,9 @@
 //! Hooks: programs that config.json wants run at points of a container's life, with its state on their standard input.
 
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use oci_spec::runtime::{Hook, Spec};
@@ -82,47 +82,88 @@ fn run(kind: &str, hook: &Hook, state: &str) -> Result<(), HookError> {
         }
     }
     let mut child = command.spawn().map_err(|e| fail(e.to_string()))?;
-    if let Some(mut stdin) = child.stdin.take() {
-        // A hook that does not read its state is within its rights.
-        let _ = stdin.write_all(state.as_bytes());
-    }
+    let mut talk = Talk::new(&mut child, state);
     let limit = hook.timeout().filter(|t| *t > 0).map(|t| Duration::from_secs(t.unsigned_abs()));
-    if !ended_within(child.id() as i32, limit) {
+    if !talk.until_ended(child.id() as i32, limit) {
         let _ = child.kill();
         let _ = child.wait();
         return Err(fail(format!("did not end within {} s", hook.timeout().unwrap_or(0))));
     }
-    let mut said = Vec::new();
-    if let Some(stderr) = child.stderr.take() {
-        drain(stderr, &mut said);
-    }
     match child.wait() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(fail(format!("{status}: {}", String::from_utf8_lossy(&said).trim()))),
+        Ok(status) => Err(fail(format!("{status}: {}", String::from_utf8_lossy(&talk.said).trim()))),
         // Another reaper of this process was quicker, so how it ended is not known.
         Err(_) => Ok(()),
     }
 }
 
-/// What is in the pipe now; a descendant that keeps it open must not hold us up.
-fn drain(stderr: std::process::ChildStderr, said: &mut Vec<u8>) {
-    if rustix::io::ioctl_fionbio(&stderr, true).is_ok() {
-        let _ = stderr.take(4096).read_to_end(said);
-    }
+/// How much of what a hook says is kept.
+const KEPT: usize = 4096;
+
+/// Both pipes of a hook, served without ever waiting for one of them: it may read its state or not, and say as much as it likes.
+struct Talk<'a> {
+    stdin: Option<ChildStdin>,
+    rest: &'a [u8],
+    stderr: Option<ChildStderr>,
+    said: Vec<u8>,
 }
 
-fn ended_within(pid: i32, limit: Option<Duration>) -> bool {
-    let Ok(pidfd) = berth_sys::pidfd::open(pid) else { return true };
-    let end = limit.map(|limit| Instant::now() + limit);
-    loop {
-        let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-        let time =
-            left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
-        let mut polls = [PollFd::new(&pidfd, PollFlags::IN)];
-        match rustix::event::poll(&mut polls, time.as_ref()) {
-            Ok(0) => return false,
-            Err(rustix::io::Errno::INTR) => {}
-            _ => return true,
+impl<'a> Talk<'a> {
+    fn new(child: &mut Child, state: &'a str) -> Self {
+        let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+        // A pipe that cannot be made non-blocking does not exist on Linux.
+        let _ = stdin.as_ref().map(|pipe| rustix::io::ioctl_fionbio(pipe, true));
+        let _ = stderr.as_ref().map(|pipe| rustix::io::ioctl_fionbio(pipe, true));
+        Self { stdin, rest: state.as_bytes(), stderr, said: Vec::new() }
+    }
+
+    /// Serves the pipes until the process has ended; false when that took too long.
+    fn until_ended(&mut self, pid: i32, limit: Option<Duration>) -> bool {
+        let Ok(pidfd) = berth_sys::pidfd::open(pid) else { return true };
+        let end = limit.map(|limit| Instant::now() + limit);
+        loop {
+            self.write();
+            self.read();
+            let left = end.map(|end| end.saturating_duration_since(Instant::now()));
+            let time = left
+                .map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
+            let mut polls = vec![PollFd::new(&pidfd, PollFlags::IN)];
+            polls.extend(self.stdin.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::OUT)));
+            polls.extend(self.stderr.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
+            match rustix::event::poll(&mut polls, time.as_ref()) {
+                Ok(0) => return false,
+                Ok(_) if !polls[0].revents().is_empty() => {
+                    self.read();
+                    return true;
+                }
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return true,
+            }
+        }
+    }
+
+    fn write(&mut self) {
+        while let Some(pipe) = &mut self.stdin {
+            match pipe.write(self.rest) {
+                Ok(n) if n < self.rest.len() => self.rest = &self.rest[n..],
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                // All is written, or the hook does not read, which is within its rights.
+                _ => self.stdin = None,
+            }
+        }
+    }
+
+    fn read(&mut self) {
+        let mut buffer = [0; KEPT];
+        while let Some(pipe) = &mut self.stderr {
+            match pipe.read(&mut buffer) {
+                Ok(n @ 1..) => {
+                    let room = KEPT - self.said.len();
+                    self.said.extend_from_slice(&buffer[..n.min(room)]);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                _ => self.stderr = None,
+            }
         }
     }
 }
@@ -147,6 +188,8 @@ mod tests {
     fn failures_say_what_the_hook_said() {
         let error = run_all("poststart", &[hook("echo no luck >&2; exit 3", None)], "").expect_err("failure");
         assert!(error.to_string().contains("no luck"), "{error}");
+        let loud = hook("head -c 300000 /dev/zero >&2; exit 0", None);
+        run_all("poststart", &[loud], &"x".repeat(300_000)).expect("says much, reads nothing");
         let error = run_all("poststart", &[hook("exec sleep 30", Some(1))], "").expect_err("too long");
         assert!(error.to_string().contains("within 1 s"), "{error}");
     }

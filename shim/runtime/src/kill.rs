@@ -26,14 +26,18 @@ pub fn kill_all(cgroup: &Cgroup, signal: i32) -> Result<(), Error> {
         return Ok(cgroup.kill()?);
     }
     // Frozen, so that nobody forks away between the list and the signal.
-    let frozen = cgroup.freeze().is_ok();
-    for pid in cgroup.procs()? {
-        if let Ok(pidfd) = berth_sys::pidfd::open(pid) {
+    let paused = cgroup.is_frozen() == Some(true);
+    let frozen = !paused && cgroup.freeze().is_ok();
+    let pids = cgroup.procs();
+    for pid in pids.as_deref().unwrap_or_default() {
+        if let Ok(pidfd) = berth_sys::pidfd::open(*pid) {
             let _ = berth_sys::pidfd::send_signal(pidfd, signal);
         }
     }
+    // Whatever happened: what was not frozen before is not left frozen, and what was paused stays so.
     if frozen {
         cgroup.thaw()?;
     }
+    pids?;
     Ok(())
 }

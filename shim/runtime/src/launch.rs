@@ -112,12 +112,18 @@ impl Init {
     ) -> Result<Built, Error> {
         let sent = self.channel().and_then(|c| c.send(order).and_then(|()| c.send_bytes(filter)));
         if sent.is_err() {
+            self.kill();
             return Err(self.died());
         }
         loop {
             let (report, fd) = match self.channel().and_then(Channel::receive::<Report>) {
                 Ok(Some(message)) => message,
-                Ok(None) | Err(_) => return Err(self.died()),
+                Ok(None) => return Err(self.died()),
+                Err(_) => {
+                    // Not the end of the process, but of what we understand of it.
+                    self.kill();
+                    return Err(self.died());
+                }
             };
             self.spoke = true;
             match report {
@@ -127,9 +133,17 @@ impl Init {
                 Report::Failed(failure) => return Err(failure.into()),
                 Report::Ready { user, warnings } => return self.done(user, warnings, fd),
             }
-            if self.channel().and_then(|c| c.send(&Go::Continue)).is_err() {
+            let pid = self.pid();
+            if self.channel().and_then(|c| c.send(&Go::Continue(pid))).is_err() {
+                self.kill();
                 return Err(self.died());
             }
+        }
+    }
+
+    fn kill(&self) {
+        if let Some(child) = &self.child {
+            let _ = pidfd::send_signal(&child.pidfd, 9);
         }
     }
 

@@ -28,7 +28,7 @@ pub fn start(created: &mut Created) -> Result<(), Error> {
 /// The container's process has ended.
 pub fn entrust(created: &mut Created) -> Result<(), Error> {
     let Some(channel) = created.channel.take() else { return Ok(()) };
-    Ok(channel.send(&crate::wire::Go::Continue).step("leave the container to itself")?)
+    Ok(channel.send(&crate::wire::Go::Continue(created.pid)).step("leave the container to itself")?)
 }
 
 /// As [`start`], for a container whose creator has gone: through the socket it listens on.

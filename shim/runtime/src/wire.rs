@@ -51,6 +51,8 @@ pub(crate) struct CreateOrder {
 /// What both kinds of process need.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Common {
+    /// Whether the program is in a user namespace of its own.
+    pub(crate) user_namespace: bool,
     /// v1 cgroup directories to join, one per hierarchy.
     pub(crate) cgroups: Vec<PathBuf>,
     /// SECCOMP_FILTER_FLAG_*.
@@ -84,6 +86,8 @@ pub(crate) struct ExecOrder {
     /// The namespaces to take from it.
     pub(crate) join: u64,
     pub(crate) process: Process,
+    /// The container whose session keyring is joined; none to keep the caller's.
+    pub(crate) keyring: Option<String>,
     /// The container's execution domain.
     pub(crate) personality: Option<u64>,
     /// The container's state, for a seccomp agent.
@@ -110,8 +114,9 @@ pub(crate) enum Report {
 /// Parent to init.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Go {
-    /// What was reported has been dealt with.
-    Continue,
+    /// What was reported has been dealt with. After the order and after [`Report::Sibling`] this is the receiver's process id
+    /// as the parent sees it.
+    Continue(i32),
     /// Execute.
     Start,
 }

@@ -35,6 +35,8 @@ pub(crate) struct Made {
 
 /// Builds the container; on failure nothing of it stays.
 pub(crate) fn build(global: &Global, flags: &Parsed, listen: bool) -> Result<Made, OciError> {
+    // First of all: what is opened from here on must not be taken for what the caller left open.
+    let preserved = preserved(flags)?;
     let id = flags.id()?;
     let bundle = flags.value("bundle").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let bundle = std::fs::canonicalize(&bundle).about("open bundle", &bundle)?;
@@ -45,7 +47,7 @@ pub(crate) fn build(global: &Global, flags: &Parsed, listen: bool) -> Result<Mad
     let begun = record(global, id, &bundle, &spec).and_then(|record| place.save(&record).map(|()| record));
     let made = begun.and_then(|record| place.save_spec(&spec).map(|()| record)).and_then(|record| {
         let listener = if listen { Some(place.listen()?) } else { None };
-        create(global, flags, &bundle, spec, listener).map(|created| (created, record))
+        create(global, flags, &bundle, spec, (preserved, listener)).map(|created| (created, record))
     });
     let tell = |(mut created, record): (Created, Record)| {
         let told = tell(global, flags, &place, record, &mut created);
@@ -70,7 +72,7 @@ fn create(
     flags: &Parsed,
     bundle: &Path,
     spec: oci_spec::runtime::Spec,
-    listener: Option<OwnedFd>,
+    (preserved, listener): (Vec<OwnedFd>, Option<OwnedFd>),
 ) -> Result<Created, OciError> {
     let terminal = spec.process().as_ref().and_then(|p| p.terminal()).unwrap_or(false);
     if !terminal && flags.value("console-socket").is_some() {
@@ -88,7 +90,7 @@ fn create(
         overlay: None,
         user: None,
         stdio: if terminal { Stdio::Terminal } else { own_stdio()? },
-        preserved: preserved(flags)?,
+        preserved,
         cgroup: CgroupArgs { driver: global.driver, hierarchies: Arc::new(Hierarchies::discover()?) },
         exe: sealed()?,
         namespaces: Vec::new(),
@@ -112,10 +114,15 @@ pub(crate) fn own_stdio() -> Result<Stdio, OciError> {
     Ok(Stdio::Fds([copy(input.as_fd())?, copy(output.as_fd())?, copy(error.as_fd())?]))
 }
 
-/// The descriptors that `--preserve-fds` hands down.
+/// The descriptors that `--preserve-fds` hands down. To be called before this process opens anything itself.
 pub(crate) fn preserved(flags: &Parsed) -> Result<Vec<OwnedFd>, OciError> {
     let count: i32 = flags.number("preserve-fds")?.unwrap_or(0);
-    (3..3 + count).map(|fd| berth_sys::inherited::take(fd).about("take descriptor", fd.to_string())).collect()
+    if !(0..=1024).contains(&count) {
+        return Err(OciError::Usage(format!("--preserve-fds: {count} is not between 0 and 1024")));
+    }
+    (3..3 + count)
+        .map(|fd| berth_sys::inherited::take(fd).about("--preserve-fds: take descriptor", fd.to_string()))
+        .collect()
 }
 
 /// What is known of a container before it has a process.

@@ -6,10 +6,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use berth_sys::signal::Watch;
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::termios::{OptionalActions, Termios};
 
+use super::wait::Signals;
 use super::{About, OciError};
 
 /// Sends a descriptor to whoever listens at `path`.
@@ -47,29 +49,46 @@ impl Drop for Raw {
     }
 }
 
-/// Copies both ways between our standard streams and `master` until the other side is gone.
-pub(crate) fn relay(master: &OwnedFd) {
+/// Copies both ways between our standard streams and `master` until the other side is gone. Signals are passed on to the
+/// process; a change of our terminal's size becomes one of its own.
+pub(crate) fn relay(master: &OwnedFd, pidfd: &OwnedFd, signals: &Signals) {
     let _raw = Raw::enter();
     let (stdin, stdout) = (std::io::stdin(), std::io::stdout());
-    if let Ok(size) = rustix::termios::tcgetwinsize(&stdin) {
-        let _ = rustix::termios::tcsetwinsize(master, size);
-    }
+    resize(master);
     let mut open = true;
     loop {
+        let watch = signals.watch();
         let mut polls = vec![PollFd::new(master, PollFlags::IN)];
+        polls.extend(watch.map(|watch| PollFd::new(watch, PollFlags::IN)));
         if open {
             polls.push(PollFd::new(&stdin, PollFlags::IN));
         }
         if rustix::event::poll(&mut polls, None).is_err_and(|e| e != rustix::io::Errno::INTR) {
             return;
         }
-        let input = open && !polls[1].revents().is_empty();
+        let input = open && polls.last().is_some_and(|p| !p.revents().is_empty());
         if !polls[0].revents().is_empty() && !copy(master, &stdout) {
             return;
+        }
+        match watch.and_then(Watch::next) {
+            Some(WINCH) => resize(master),
+            Some(signal) => {
+                let _ = berth_sys::pidfd::send_signal(pidfd, signal);
+            }
+            None => {}
         }
         if input && !copy(&stdin, master) {
             open = false;
         }
+    }
+}
+
+/// SIGWINCH.
+const WINCH: i32 = 28;
+
+fn resize(master: &OwnedFd) {
+    if let Ok(size) = rustix::termios::tcgetwinsize(std::io::stdin()) {
+        let _ = rustix::termios::tcsetwinsize(master, size);
     }
 }
 

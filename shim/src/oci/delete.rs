@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 
+use berth_cgroup::CgroupError;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::container::{Container, Status};
@@ -30,10 +31,14 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
         container.must_be(&[Status::Stopped, Status::Created])?;
     }
     end(&container)?;
-    if let Ok(cgroup) = container.cgroup() {
-        for warning in berth_runtime::delete_parts(&container.context()?, &cgroup)? {
-            global.log.warn(&warning);
-        }
+    let cgroup = match container.cgroup() {
+        Ok(cgroup) => Some(cgroup),
+        // systemd removes a scope with its last process.
+        Err(OciError::Cgroup(CgroupError::NotFound { .. })) => None,
+        Err(error) => return Err(error),
+    };
+    for warning in berth_runtime::delete_parts(&container.context()?, cgroup.as_ref())? {
+        global.log.warn(&warning);
     }
     container.place.remove()
 }

@@ -35,6 +35,8 @@ const FLAGS: &[Flag] = &[
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError> {
     let flags = flags::parse(FLAGS, args)?;
+    // First of all: what is opened from here on must not be taken for what the caller left open.
+    let preserved = preserved(&flags)?;
     let container = Container::load(global, flags.id()?)?;
     let mut states = vec![Status::Running, Status::Created];
     if flags.is_set("ignore-paused") {
@@ -59,7 +61,7 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError>
         kill_group: None,
         program: ExecProgram::Process(Box::new(process)),
         stdio: if terminal { Stdio::Terminal } else { own_stdio()? },
-        preserved: preserved(&flags)?,
+        preserved,
         exe: &*sealed()?,
     })?;
     exec.warnings.iter().for_each(|warning| global.log.warn(warning));
@@ -80,10 +82,9 @@ fn hand_over(flags: &Parsed, exec: Exec, signals: &wait::Signals) -> Result<u8, 
         return Ok(0);
     }
     if let Some(master) = master {
-        console::relay(&master);
-        return Ok(wait::until_ended(&exec.pidfd, None));
+        console::relay(&master, &exec.pidfd, signals);
     }
-    Ok(wait::until_ended(&exec.pidfd, Some(signals)))
+    Ok(wait::until_ended(&exec.pidfd, signals))
 }
 
 /// The process: a file's, or the container's own with what the flags change.

@@ -20,13 +20,10 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError>
     if detach {
         return Ok(0);
     }
-    let code = match created.console.take() {
-        Some(master) => {
-            console::relay(&master);
-            wait::until_ended(&created.pidfd, None)
-        }
-        None => wait::until_ended(&created.pidfd, Some(&signals)),
-    };
+    if let Some(master) = created.console.take() {
+        console::relay(&master, &created.pidfd, &signals);
+    }
+    let code = wait::until_ended(&created.pidfd, &signals);
     if !flags.is_set("keep") {
         for warning in berth_runtime::delete(&created)? {
             global.log.warn(&warning);

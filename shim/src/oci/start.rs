@@ -11,5 +11,10 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
     let _lock = container.place.lock()?;
     container.must_be(&[Status::Created])?;
     container.place.start()?;
-    Ok(berth_runtime::poststart(&container.context()?, container.record.pid)?)
+    let outcome = berth_runtime::poststart(&container.context()?, container.record.pid);
+    if let (Err(_), Some(pidfd)) = (&outcome, container.process()) {
+        // A start that failed leaves nothing running.
+        berth_runtime::kill(&pidfd, 9)?;
+    }
+    Ok(outcome?)
 }

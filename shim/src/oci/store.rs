@@ -1,7 +1,9 @@
 //! What is known of a container between two commands: a directory with its state, its configuration and its start socket.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File};
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -43,8 +45,14 @@ impl Place {
     /// Makes the directory; whoever comes second is refused.
     pub(crate) fn claim(global: &Global, id: &str) -> Result<Self, OciError> {
         let place = Self::of(global, id)?;
-        std::fs::create_dir_all(&global.root).about("make directory", &global.root)?;
-        match std::fs::create_dir(&place.0) {
+        // The environment of a container may hold secrets, and its start socket is as good as the container.
+        let private = |parents| {
+            let mut builder = DirBuilder::new();
+            builder.recursive(parents).mode(0o700);
+            builder
+        };
+        private(true).create(&global.root).about("make directory", &global.root)?;
+        match private(false).create(&place.0) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 Err(OciError::State(format!("container with id {id} exists already")))
             }
@@ -76,7 +84,7 @@ impl Place {
         let (fresh, path) = (self.0.join("state.json.new"), self.0.join("state.json"));
         let text = serde_json::to_vec(record)
             .map_err(|error| OciError::Json { path: path.display().to_string(), error })?;
-        std::fs::write(&fresh, text).about("write", &fresh)?;
+        write(&fresh, &text)?;
         std::fs::rename(&fresh, &path).about("rename", &path)
     }
 
@@ -89,7 +97,7 @@ impl Place {
         let path = self.0.join("config.json");
         let text = serde_json::to_vec(spec)
             .map_err(|error| OciError::Json { path: path.display().to_string(), error })?;
-        std::fs::write(&path, text).about("write", &path)
+        write(&path, &text)
     }
 
     /// The socket on which a created container waits.
@@ -101,7 +109,10 @@ impl Place {
     pub(crate) fn listen(&self) -> Result<OwnedFd, OciError> {
         let dir = File::open(&self.0).about("open", &self.0)?;
         let path = short(&dir, "start.sock");
-        UnixListener::bind(&path).about("listen on", self.socket()).map(OwnedFd::from)
+        let listener = UnixListener::bind(&path).about("listen on", self.socket())?;
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&path, mode).about("protect", self.socket())?;
+        Ok(listener.into())
     }
 
     /// Gives the order to start, and removes the socket.
@@ -118,6 +129,14 @@ impl Place {
             _ => Ok(()),
         }
     }
+}
+
+/// Writes a file that only root can read, whatever the umask.
+fn write(path: &Path, text: &[u8]) -> Result<(), OciError> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(path).about("write", path)?;
+    file.write_all(text).about("write", path)
 }
 
 fn short(dir: &File, name: &str) -> PathBuf {

@@ -14,9 +14,16 @@ impl Signals {
     }
 }
 
+impl Signals {
+    /// Where they are read from, if they could be blocked.
+    pub(crate) fn watch(&self) -> Option<&berth_sys::signal::Watch> {
+        self.0.as_ref()
+    }
+}
+
 /// Waits for the end of a child and gives the code a shell would show.
-pub(crate) fn until_ended(pidfd: &OwnedFd, signals: Option<&Signals>) -> u8 {
-    let watch = signals.and_then(|s| s.0.as_ref());
+pub(crate) fn until_ended(pidfd: &OwnedFd, signals: &Signals) -> u8 {
+    let watch = signals.watch();
     while let Some(watch) = watch {
         let mut polls = [PollFd::new(pidfd, PollFlags::IN), PollFd::new(watch, PollFlags::IN)];
         if rustix::event::poll(&mut polls, None).is_err_and(|e| e != rustix::io::Errno::INTR) {

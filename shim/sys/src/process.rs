@@ -35,8 +35,11 @@ pub fn close_on_exec_from(first: u32) -> io::Result<()> {
 /// The raw calls are used: libc's would signal all threads, of which there are none.
 ///
 /// # Errors
-/// EPERM, EINVAL for an id not mapped in the user namespace.
+/// EPERM; EINVAL for an id not mapped in the user namespace, and for 4294967295, which would mean "leave it as it is".
 pub fn set_ids(uid: u32, gid: u32, groups: Option<&[u32]>) -> io::Result<()> {
+    if [uid, gid].contains(&u32::MAX) || groups.is_some_and(|g| g.contains(&u32::MAX)) {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
     if let Some(groups) = groups {
         // SAFETY: pointer and length describe the slice.
         check(unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) })?;
@@ -45,17 +48,25 @@ pub fn set_ids(uid: u32, gid: u32, groups: Option<&[u32]>) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_setresgid, gid, gid, gid) })?;
     // SAFETY: plain numbers.
     check(unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) })?;
-    Ok(())
+    let (is_uid, is_gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    if (is_uid, is_gid) == (uid, gid) { Ok(()) } else { Err(io::Error::from_raw_os_error(libc::EPERM)) }
 }
 
-/// Gives the process a session keyring of its own, so that it shares none with whoever started it.
+/// Joins the session keyring `name`, making it if there is none, so that the process shares none with whoever started it. Later
+/// processes of the same user can join it too.
 ///
 /// # Errors
 /// ENOSYS where the kernel has no keyrings, EDQUOT when the user has too many.
-pub fn new_session_keyring(name: &CStr) -> io::Result<()> {
+pub fn join_session_keyring(name: &CStr) -> io::Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_long = 1;
+    const KEYCTL_SETPERM: libc::c_long = 5;
+    // Everything for whoever possesses it; for its user to view, read, search and link. Without search nobody finds it by name.
+    const PERMISSIONS: libc::c_long = 0x3f00_0000 | 0x001b_0000;
     // SAFETY: the name is a C string.
-    check(unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, name.as_ptr()) }).map(drop)
+    let serial =
+        check(unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, name.as_ptr()) })?;
+    // SAFETY: plain numbers.
+    check(unsafe { libc::syscall(libc::SYS_keyctl, KEYCTL_SETPERM, serial, PERMISSIONS) }).map(drop)
 }
 
 /// Sets the execution domain.
@@ -204,16 +215,6 @@ pub fn limit(resource: u32) -> io::Result<(u64, u64)> {
 pub fn exit_now(code: i32) -> ! {
     // SAFETY: _exit has no preconditions.
     unsafe { libc::_exit(code) }
-}
-
-/// The second argument of setgroups may be denied in a user namespace; whether that is so here.
-pub fn may_set_groups(proc: impl AsFd) -> bool {
-    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
-    let Ok(fd) = rustix::fs::openat(proc, "self/setgroups", flags, rustix::fs::Mode::empty()) else {
-        return true;
-    };
-    let mut text = [0; 8];
-    !matches!(rustix::io::read(&fd, &mut text), Ok(n) if text[..n].starts_with(b"deny"))
 }
 
 /// The id of a child that has ended and was not reaped yet; it stays unreaped. None while all live, or without children.

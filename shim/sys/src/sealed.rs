@@ -5,7 +5,7 @@ use std::io::{self, Seek};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, StatxFlags};
 
 use crate::mount::{Change, attr, clone_tree, set_attributes};
 
@@ -26,13 +26,31 @@ pub fn sealed_exe(path: &Path) -> io::Result<OwnedFd> {
 pub fn sealed_self() -> io::Result<OwnedFd> {
     let path = Path::new("/proc/self/exe");
     let file = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
-    let read_only = rustix::fs::fstatvfs(&file)?.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
-    // A memfd has no name: its link count is zero. A replaced binary on disk is sealed like any other.
-    let in_memory = || {
-        let text = rustix::fs::readlink(path, Vec::new());
-        matches!(text, Ok(text) if text.as_bytes().starts_with(b"/memfd:"))
+    if is_detached_read_only(&file) || is_sealed_memory() { Ok(file) } else { seal(file, path) }
+}
+
+/// Whether the file lies on a read-only mount that is in no mount table, which only a mount of our own is. One of the host's may
+/// be made writable later, under the feet of a container that holds the file open.
+fn is_detached_read_only(file: &OwnedFd) -> bool {
+    let read_only = |s: rustix::fs::StatVfs| s.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+    if !rustix::fs::fstatvfs(file).is_ok_and(read_only) {
+        return false;
+    }
+    let asked = StatxFlags::MNT_ID;
+    let stat = rustix::fs::statx(file, c"", rustix::fs::AtFlags::EMPTY_PATH, asked);
+    let Some(id) = stat.ok().filter(|s| s.stx_mask & asked.bits() != 0).map(|s| s.stx_mnt_id.to_string())
+    else {
+        return false;
     };
-    if read_only || in_memory() { Ok(file) } else { seal(file, path) }
+    let Ok(table) = std::fs::read_to_string("/proc/self/mountinfo") else { return false };
+    table.lines().all(|line| line.split(' ').next() != Some(id.as_str()))
+}
+
+/// Whether this program was executed from memory with every seal set; they can be read through an open descriptor only.
+fn is_sealed_memory() -> bool {
+    let wanted = SealFlags::SEAL | SealFlags::SHRINK | SealFlags::GROW | SealFlags::WRITE;
+    let file = rustix::fs::open("/proc/self/exe", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    file.is_ok_and(|file| rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(wanted)))
 }
 
 fn seal(file: OwnedFd, path: &Path) -> io::Result<OwnedFd> {

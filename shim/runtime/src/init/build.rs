@@ -8,7 +8,7 @@ use std::path::Path;
 use berth_sys::namespace::{self, Namespaces};
 use berth_sys::path::{Kind, make_in_root};
 use oci_spec::runtime::{Linux, LinuxPersonalityDomain, Mount, Process, Spec};
-use rustix::event::{PollFd, PollFlags};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::mounts::{self, Place};
 use super::process::{self, Filter, Ready};
@@ -31,14 +31,16 @@ struct Built {
 /// Builds the container, reports, waits, executes.
 pub(super) fn run(channel: &Channel, mut order: CreateOrder, filter: &[u8]) -> Result<Infallible, Failure> {
     let inherited = Inherited::take(&mut order)?;
-    let host_pid = process::host_pid();
+    // Only the first process of a pid namespace made by the clone is told nothing; it asks the host's /proc, which is still here.
+    let first = host_pid();
     enter::join_cgroups(&order.common.cgroups)?;
     let mut warnings = Vec::new();
     super::oom::adjust(process_of(&order.spec)?.oom_score_adj(), &mut warnings)?;
     let overlay = mapped_overlay(&order, inherited.layer_map.as_ref())?;
-    enter::enter(channel, &order)?;
+    let early = early_binds(&mut order, inherited.idmaps)?;
+    let host_pid = enter::enter(channel, &order)?.or(first).unwrap_or(0);
     isolate(&order)?;
-    let mut built = root_file_system(channel, &mut order, overlay, inherited.idmaps, warnings)?;
+    let mut built = root_file_system(channel, &mut order, overlay, early, warnings)?;
     let ready = become_process(&order, &mut built, filter)?;
     let report = Report::Ready { user: built.user, warnings: built.warnings };
     match &built.terminal {
@@ -50,7 +52,7 @@ pub(super) fn run(channel: &Channel, mut order: CreateOrder, filter: &[u8]) -> R
     drop(built.root);
     let starter = wait_for_start(channel, inherited.listener.as_ref())?;
     let listener = inherited.seccomp.map(|fd| {
-        let state = hooks::state_text(&order.id, "creating", host_pid, &order.bundle, &order.spec);
+        let state = hooks::state_text(&order.id, "created", Some(host_pid), &order.bundle, &order.spec);
         (fd, process::agent_text(host_pid, order.common.seccomp_metadata.as_deref(), &state))
     });
     let failure = start(&order, ready, filter, listener);
@@ -62,6 +64,11 @@ pub(super) fn run(channel: &Channel, mut order: CreateOrder, filter: &[u8]) -> R
         }
         None => Err(failure),
     }
+}
+
+/// This process's id as the host's /proc shows it.
+fn host_pid() -> Option<i32> {
+    rustix::fs::readlink("/proc/self", Vec::new()).ok()?.to_str().ok()?.parse().ok()
 }
 
 /// Descriptors that came with the order.
@@ -79,13 +86,22 @@ impl Inherited {
             listener: order.listener.map(take).transpose()?,
             seccomp: order.common.seccomp_listener.map(take).transpose()?,
             layer_map: order.layer_map.map(take).transpose()?,
-            idmaps: order
-                .idmaps
-                .iter()
-                .map(|(i, fd)| Ok((*i, take(*fd)?)))
-                .collect::<Result<_, Failure>>()?,
+            idmaps: shared(&order.idmaps)?,
         })
     }
+}
+
+/// Descriptors that several mounts may share.
+fn shared(numbers: &[(usize, i32)]) -> Result<Vec<(usize, OwnedFd)>, Failure> {
+    let mut out: Vec<(usize, OwnedFd)> = Vec::new();
+    for (at, (mount, number)) in numbers.iter().enumerate() {
+        let fd = match numbers[..at].iter().position(|(_, earlier)| earlier == number) {
+            Some(earlier) => out[earlier].1.try_clone(),
+            None => berth_sys::inherited::take(*number),
+        };
+        out.push((*mount, fd.step("take an inherited descriptor")?));
+    }
+    Ok(out)
 }
 
 fn process_of(spec: &Spec) -> Result<&Process, Failure> {
@@ -139,13 +155,13 @@ fn isolate(order: &CreateOrder) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A session keyring of its own. A kernel without keyrings has nothing to share either.
-fn keyring(id: &str) -> Result<(), Failure> {
+/// The container's own session keyring, made or joined. A kernel without keyrings has nothing to share either.
+pub(super) fn keyring(id: &str) -> Result<(), Failure> {
     let name =
         std::ffi::CString::new(format!("_ses.{id}")).map_err(std::io::Error::from).step("name keyring")?;
-    match berth_sys::process::new_session_keyring(&name) {
+    match berth_sys::process::join_session_keyring(&name) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOSYS.raw_os_error()) => Ok(()),
-        other => other.step("make a session keyring"),
+        other => other.step("join a session keyring"),
     }
 }
 
@@ -154,14 +170,16 @@ fn root_file_system(
     channel: &Channel,
     order: &mut CreateOrder,
     overlay: Option<OwnedFd>,
-    idmaps: Vec<(usize, OwnedFd)>,
+    early: Early,
     warnings: Vec<String>,
 ) -> Result<Built, Failure> {
     // Modes are what config.json says, whatever mask the caller had.
     rustix::process::umask(rustix::fs::Mode::empty());
-    let mounts = order.spec.mounts_mut().take().unwrap_or_default();
-    let makes_dev = !mounts.iter().any(|m| m.destination() == Path::new("/dev") && is_bind(m));
-    let planned = mounts::plan(mounts, &order.bundle, idmaps)?;
+    let planned = match early {
+        Early::Taken(planned) => planned,
+        Early::Left(idmaps) => mounts::plan(take_mounts(order), &order.bundle, idmaps)?,
+    };
+    let makes_dev = !planned.iter().any(|p| p.options.bind.is_some() && mounts::is_at(&p.mount, "/dev"));
     let spec = &order.spec;
     let linux = linux_of(spec)?;
     let propagation = linux.rootfs_propagation().as_deref().and_then(crate::options::propagation);
@@ -196,9 +214,25 @@ fn root_file_system(
     Ok(Built { root, user, terminal, warnings })
 }
 
-fn is_bind(mount: &Mount) -> bool {
-    mount.typ().as_deref() == Some("bind")
-        || mount.options().iter().flatten().any(|o| o == "bind" || o == "rbind")
+fn take_mounts(order: &mut CreateOrder) -> Vec<Mount> {
+    order.spec.mounts_mut().take().unwrap_or_default()
+}
+
+/// Mounts whose sources were taken before the namespaces were entered, or the user namespaces for those still to be taken.
+enum Early {
+    Taken(Vec<mounts::Planned>),
+    Left(Vec<(usize, OwnedFd)>),
+}
+
+/// With a user namespace the sources of bind mounts are taken, and their owners mapped, by the host's root: inside, mounts of the
+/// host are locked together, and nobody may map the owners of a file system that is not the namespace's own.
+fn early_binds(order: &mut CreateOrder, idmaps: Vec<(usize, OwnedFd)>) -> Result<Early, Failure> {
+    if !has_user_namespace(linux_of(&order.spec)?) {
+        return Ok(Early::Left(idmaps));
+    }
+    let mut planned = mounts::plan(take_mounts(order), &order.bundle, idmaps)?;
+    mounts::take_binds(&mut planned, &order.bundle)?;
+    Ok(Early::Taken(planned))
 }
 
 fn has_user_namespace(linux: &Linux) -> bool {
@@ -299,18 +333,35 @@ fn wait_for_start(channel: &Channel, listener: Option<&OwnedFd>) -> Result<Optio
         if parent && !polls[1].revents().is_empty() {
             match channel.receive::<Go>() {
                 Ok(Some((Go::Start, _))) => return Ok(None),
-                Ok(Some((Go::Continue, _))) => parent = false,
+                Ok(Some((Go::Continue(_), _))) => parent = false,
                 _ => gone(),
             }
         }
-        if polls[0].revents().contains(PollFlags::IN) {
-            let accepted = rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC);
-            let other = Channel::new(accepted.step("accept the order to start")?);
-            if matches!(other.receive::<Go>(), Ok(Some((Go::Start, _)))) {
-                return Ok(Some(other));
-            }
+        if polls[0].revents().contains(PollFlags::IN)
+            && let Some(other) = accept(listener)?
+        {
+            return Ok(Some(other));
         }
     }
+}
+
+/// Takes a connection and its order to start. Whoever connects and says nothing is not waited for long, and nobody but root, or who
+/// this process runs as, is listened to.
+fn accept(listener: &OwnedFd) -> Result<Option<Channel>, Failure> {
+    const PATIENCE: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
+    let accepted = rustix::net::accept_with(listener, rustix::net::SocketFlags::CLOEXEC);
+    let socket = accepted.step("accept the order to start")?;
+    let peer = rustix::net::sockopt::socket_peercred(&socket).step("look at who orders the start")?;
+    if !peer.uid.is_root() && peer.uid != rustix::process::geteuid() {
+        return Ok(None);
+    }
+    let mut polls = [PollFd::new(&socket, PollFlags::IN)];
+    if !matches!(rustix::event::poll(&mut polls, Some(&PATIENCE)), Ok(1..)) {
+        return Ok(None);
+    }
+    let other = Channel::new(socket);
+    let start = matches!(other.receive::<Go>(), Ok(Some((Go::Start, _))));
+    Ok(start.then_some(other))
 }
 
 /// The hooks of the last moment, then the program. Returns only when something failed.

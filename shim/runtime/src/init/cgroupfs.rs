@@ -29,7 +29,10 @@ pub(super) fn make(one: &Planned, place: &Place<'_>) -> Result<(), Failure> {
 }
 
 fn unified(one: &Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
-    let group = place.cgroups.unified.as_deref().unwrap_or(Path::new("/sys/fs/cgroup"));
+    let Some(group) = place.cgroups.unified.as_deref() else {
+        let note = "the container has no group in a unified tree";
+        return Err(Failure::refused("mount", Some(one.mount.destination()), note));
+    };
     let tree = match place.own_cgroup_namespace {
         true => filesystem::create("cgroup2", Some(Path::new("cgroup")), &bare(&one.options)),
         false => clone_tree_at(group, false).at("bind", group),

@@ -11,7 +11,7 @@ pub(super) fn apply(
     user: &ResolvedUser,
     asked: Sets,
     keep_admin: bool,
-    set_groups: bool,
+    user_namespace: bool,
     warnings: &mut Vec<String>,
 ) -> Result<Sets, Failure> {
     let host = rustix::thread::capabilities(None).step("read capabilities")?.permitted.bits();
@@ -22,14 +22,28 @@ pub(super) fn apply(
     }
     bound(sets.bounding)?;
     rustix::thread::set_keep_capabilities(true).step("keep capabilities over the change of user")?;
-    let groups = set_groups.then_some(user.groups.as_slice());
-    berth_sys::process::set_ids(user.uid, user.gid, groups)
+    change_ids(user, user_namespace)
         .step("change user")
         .map_err(|f| f.note(format!("uid {}, gid {}", user.uid, user.gid)))?;
     rustix::thread::set_keep_capabilities(false).step("keep capabilities over the change of user")?;
     let extra = if keep_admin { host & capability::SYS_ADMIN } else { 0 };
     set(Sets { permitted: sets.permitted | extra, effective: sets.effective | extra, ..sets })?;
     if keep_admin { Ok(sets) } else { ambient(sets.ambient).map(|()| sets) }
+}
+
+/// In a user namespace that was made without privilege the list of groups cannot be changed: there an empty one is forgone. The
+/// kernel alone is asked; what a file in the container says about it does not matter.
+fn change_ids(user: &ResolvedUser, user_namespace: bool) -> std::io::Result<()> {
+    match berth_sys::process::set_ids(user.uid, user.gid, Some(&user.groups)) {
+        Err(error)
+            if user_namespace
+                && user.groups.is_empty()
+                && error.raw_os_error() == Some(rustix::io::Errno::PERM.raw_os_error()) =>
+        {
+            berth_sys::process::set_ids(user.uid, user.gid, None)
+        }
+        other => other,
+    }
 }
 
 /// Drops what was kept for the filter.

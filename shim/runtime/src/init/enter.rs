@@ -25,8 +25,9 @@ pub(super) fn join_cgroups(directories: &[std::path::PathBuf]) -> Result<(), Fai
     Ok(())
 }
 
-/// Enters every namespace of the order. Returns in the process that stays.
-pub(super) fn enter(channel: &Channel, order: &CreateOrder) -> Result<(), Failure> {
+/// Enters every namespace of the order. Returns in the process that stays, with its id as the parent knows it when that is another
+/// one than before.
+pub(super) fn enter(channel: &Channel, order: &CreateOrder) -> Result<Option<i32>, Failure> {
     let mut joins = Vec::new();
     for (kind, fd) in &order.joins {
         let fd = berth_sys::inherited::take(*fd).step("take a namespace's descriptor")?;
@@ -47,7 +48,7 @@ pub(super) fn enter(channel: &Channel, order: &CreateOrder) -> Result<(), Failur
         become_root()?;
         make = make.without(Namespaces::USER);
     }
-    if order.fork { fork(channel, make) } else { unshare(make) }
+    if order.fork { fork(channel, make).map(Some) } else { unshare(make).map(|()| None) }
 }
 
 fn unshare(make: Namespaces) -> Result<(), Failure> {
@@ -70,11 +71,13 @@ fn join_all(joins: Vec<(Namespaces, OwnedFd)>, forgive: bool) -> Result<Vec<(Nam
 const PERMISSION: i32 = rustix::io::Errno::PERM.raw_os_error();
 
 /// Goes on in a sibling, which is in the process id namespace that was joined or is new for it.
-pub(super) fn fork(channel: &Channel, make: Namespaces) -> Result<(), Failure> {
+///
+/// Gives its process id as the parent knows it.
+pub(super) fn fork(channel: &Channel, make: Namespaces) -> Result<i32, Failure> {
     match fork_sibling(make).step("fork into the namespaces")? {
         Fork::Sibling => match channel.receive::<Go>().step("wait for the parent")? {
-            Some(_) => Ok(()),
-            None => gone(),
+            Some((Go::Continue(pid), _)) => Ok(pid),
+            _ => gone(),
         },
         Fork::Caller(pid) => {
             // If this fails the parent is gone, and the sibling will see the same.

@@ -20,10 +20,14 @@ pub(super) fn run(channel: &Channel, order: ExecOrder, filter: &[u8]) -> Result<
     let take = |fd: i32| berth_sys::inherited::take(fd).step("take an inherited descriptor");
     let target = take(order.target)?;
     let agent = order.common.seccomp_listener.map(take).transpose()?;
-    let host_pid = process::host_pid();
     let mut warnings = Vec::new();
-    join(channel, &order, target, &mut warnings)?;
-    let (ready, terminal) = become_process(&order, filter, &mut warnings)?;
+    // The container's own /proc has masked paths, so that its user namespace may make no other one.
+    let labelled = order.process.apparmor_profile().is_some() || order.process.selinux_label().is_some();
+    let proc = labelled
+        .then(|| filesystem::create("proc", Some(Path::new("proc")), &Options::default()))
+        .transpose()?;
+    let host_pid = join(channel, &order, target, &mut warnings)?;
+    let (ready, terminal) = become_process(&order, filter, proc, &mut warnings)?;
     report(channel, &order, terminal, warnings)?;
     let listener = agent.map(|fd| {
         (fd, process::agent_text(host_pid, order.common.seccomp_metadata.as_deref(), &order.state))
@@ -37,26 +41,30 @@ fn join(
     order: &ExecOrder,
     target: OwnedFd,
     warnings: &mut Vec<String>,
-) -> Result<(), Failure> {
+) -> Result<i32, Failure> {
     enter::join_cgroups(&order.common.cgroups)?;
     oom::adjust(order.process.oom_score_adj(), warnings)?;
     namespace::join(target.as_fd(), enter::kind_of(order.join)).step("join the container's namespaces")?;
     drop(target);
     // Not dumpable, so that no process of the container can look into this one before it has shed the runtime's descriptors.
-    enter::fork(channel, namespace::Namespaces::empty())?;
-    rustix::process::setsid().map(drop).step("start a session")
+    let host_pid = enter::fork(channel, namespace::Namespaces::empty())?;
+    rustix::process::setsid().map(drop).step("start a session")?;
+    if let Some(id) = &order.keyring {
+        super::build::keyring(id)?;
+    }
+    Ok(host_pid)
 }
 
 fn become_process(
     order: &ExecOrder,
     filter: &[u8],
+    proc: Option<OwnedFd>,
     warnings: &mut Vec<String>,
 ) -> Result<(Ready, Option<console::Terminal>), Failure> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open("/", flags, Mode::empty()).at("open", "/")?;
     let program = &order.process;
-    if program.apparmor_profile().is_some() || program.selinux_label().is_some() {
-        let proc = filesystem::create("proc", Some(Path::new("proc")), &Options::default())?;
+    if let Some(proc) = proc {
         label::apply(&proc, program)?;
     }
     if let Some(domain) = order.personality {

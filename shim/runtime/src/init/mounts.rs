@@ -1,7 +1,7 @@
 //! The mounts of config.json, in their order, each attached inside the root wherever the rootfs's symbolic links lead.
 
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use berth_sys::path::{Kind, make_in_root, open_in_root};
 use oci_spec::runtime::Mount;
@@ -55,6 +55,27 @@ pub(super) fn plan(
     Ok(planned)
 }
 
+/// Takes the source of every bind mount, its owners mapped where that is asked for.
+pub(super) fn take_binds(planned: &mut [Planned], bundle: &Path) -> Result<(), Failure> {
+    for one in planned.iter_mut().filter(|one| one.options.bind.is_some()) {
+        if one.taken.is_some() {
+            continue;
+        }
+        let tree = bind::detach(&bind::source_of(&one.mount, bundle), &one.options)
+            .map_err(|f| about(f, &one.mount))?;
+        if let Some(namespace) = one.idmap.take() {
+            let mode = one.options.idmap.unwrap_or(options::IdMap::Single);
+            bind::map_owners(&tree, &one.mount, mode, &namespace)?;
+        }
+        // A copy of one of the host's shared mounts would be its peer.
+        let recursive = one.options.bind == Some(true);
+        bind::propagate(&tree, berth_sys::mount::Propagation::Slave, recursive)
+            .at("cut off", one.mount.destination())?;
+        one.taken = Some(tree);
+    }
+    Ok(())
+}
+
 /// Makes every mount.
 pub(super) fn make(planned: Vec<Planned>, place: &Place<'_>) -> Result<(), Failure> {
     for one in planned {
@@ -98,6 +119,7 @@ fn make_bind(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
         let mode = one.options.idmap.unwrap_or(options::IdMap::Single);
         bind::map_owners(&tree, &one.mount, mode, namespace)?;
     }
+    guard(&tree, &target, &one.mount)?;
     bind::finish(&tree, &target, &one.mount, &one.options)
 }
 
@@ -128,6 +150,7 @@ fn finish(tree: &OwnedFd, target: &OwnedFd, one: &Planned) -> Result<(), Failure
         clear: 0,
         ..one.options.clone()
     };
+    guard(tree, target, &one.mount)?;
     bind::finish(tree, target, &one.mount, &late)
 }
 
@@ -152,16 +175,64 @@ fn target_of(mount: &Mount, place: &Place<'_>, kind: Kind) -> Result<(OwnedFd, b
 /// everybody, labels and masks included, looks for them.
 fn plain_target(one: &Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
     let destination = one.mount.destination();
-    let (fd, made) = target(one, place, Kind::Directory)?;
-    if made {
-        return Ok(fd);
-    }
+    // Made or found, also behind a link that dangled before: what counts is that no link leads there.
+    target(one, place, Kind::Directory)?;
     let relative = destination.strip_prefix("/").unwrap_or(destination);
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
     rustix::fs::openat2(place.root, relative, flags, Mode::empty(), resolve)
         .at("mount", destination)
         .map_err(|f| f.note("the image has no plain directory there"))
+}
+
+/// Files below /proc that may be covered: those that lxcfs and the like show in a version of the container's own.
+const COVERED: [&str; 10] = [
+    "/proc/cpuinfo",
+    "/proc/diskstats",
+    "/proc/loadavg",
+    "/proc/meminfo",
+    "/proc/slabinfo",
+    "/proc/stat",
+    "/proc/swaps",
+    "/proc/sys/crypto/fips_enabled",
+    "/proc/sys/kernel/ns_last_pid",
+    "/proc/uptime",
+];
+
+/// Refuses what would pass for the kernel's word: anything over /proc or below it but procfs itself and the files above, anything
+/// over /sys but sysfs. Masks, read-only paths and labels would then apply to the copy (CVE-2019-16884, CVE-2019-19921).
+fn guard(tree: &OwnedFd, target: &OwnedFd, mount: &Mount) -> Result<(), Failure> {
+    const PROC: u64 = 0x9fa0;
+    const SYS: u64 = 0x6265_6572;
+    let magic = |fd: &OwnedFd| rustix::fs::fstatfs(fd).map_or(0, |s| s.f_type as u64);
+    let refused = |what: &str| Err(Failure::refused("mount", Some(mount.destination()), what));
+    let covered = COVERED.iter().any(|path| is_at(mount, path));
+    let below_proc = is_at(mount, "/proc") || magic(target) == PROC;
+    if below_proc && !covered && magic(tree) != PROC {
+        return refused("over /proc and in it there is procfs and nothing else");
+    }
+    if is_at(mount, "/sys") && magic(tree) != SYS {
+        return refused("over /sys there is sysfs and nothing else");
+    }
+    Ok(())
+}
+
+/// Whether a mount's destination is `path`, however it is spelt.
+pub(super) fn is_at(mount: &Mount, path: &str) -> bool {
+    let named = |p: &Path| {
+        let mut parts = Vec::new();
+        for part in p.components() {
+            match part {
+                Component::Normal(name) => parts.push(name.to_owned()),
+                Component::ParentDir => {
+                    parts.pop();
+                }
+                _ => {}
+            }
+        }
+        parts
+    };
+    named(mount.destination()) == named(Path::new(path))
 }
 
 /// Says which mount a failure was about.

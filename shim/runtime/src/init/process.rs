@@ -58,9 +58,8 @@ pub(super) fn prepare(
     rustix::process::umask(Mode::from_raw_mode(process.user().umask().unwrap_or(0o022)));
     let no_new_privileges = process.no_new_privileges().unwrap_or(false);
     let keep_admin = filtered && !no_new_privileges;
-    let set_groups = !user.groups.is_empty() || may_clear_groups();
     let sets = Sets::from_spec(process.capabilities().as_ref());
-    let sets = credentials::apply(user, sets, keep_admin, set_groups, warnings)?;
+    let sets = credentials::apply(user, sets, keep_admin, common.user_namespace, warnings)?;
     // A directory that only the user may enter is tried again as the user.
     if cwd.is_err() {
         enter_cwd(root, process.cwd())?;
@@ -199,26 +198,13 @@ fn own_streams(uid: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-/// In a user namespace made without privilege the list of groups cannot be changed, not even emptied.
-fn may_clear_groups() -> bool {
-    match std::fs::read("/proc/self/setgroups") {
-        Ok(text) => !text.starts_with(b"deny"),
-        Err(_) => true,
-    }
-}
-
-/// This process's id as the parent knows it. To be asked before the mounts change.
-pub(super) fn host_pid() -> Option<i32> {
-    rustix::fs::readlink("/proc/self", Vec::new()).ok()?.to_str().ok()?.parse().ok()
-}
-
 /// What a seccomp agent is told with the listener, as the specification words it.
-pub(super) fn agent_text(pid: Option<i32>, metadata: Option<&str>, state: &str) -> String {
+pub(super) fn agent_text(pid: i32, metadata: Option<&str>, state: &str) -> String {
     let state: serde_json::Value = serde_json::from_str(state).unwrap_or_default();
     serde_json::json!({
         "ociVersion": crate::hooks::OCI_VERSION,
         "fds": ["seccompFd"],
-        "pid": pid.unwrap_or(0),
+        "pid": pid,
         "metadata": metadata.unwrap_or_default(),
         "state": state,
     })

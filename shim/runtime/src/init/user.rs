@@ -39,6 +39,9 @@ pub(super) fn resolve(root: &OwnedFd, lookup: &UserLookup) -> Result<ResolvedUse
         Some((user, group)) => (user, Some(group)),
         None => (lookup.name.as_str(), None),
     };
+    for asked in lookup.gid.iter().chain(&lookup.supplemental) {
+        bounded(*asked)?;
+    }
     let (uid, entry) = find_user(root, user)?;
     let gid = match (lookup.gid, group) {
         (Some(gid), _) => gid,
@@ -65,10 +68,17 @@ fn find_user(root: &OwnedFd, user: &str) -> Result<(u32, Option<Entry>), Failure
     if user.bytes().all(|b| b.is_ascii_digit()) {
         // A number is an id and nothing else: a passwd that calls somebody "1000" changes nothing.
         let uid = number(user)?;
-        return Ok((uid, find_entry(root, |e| e.uid == uid)?));
+        let entry = find_entry(root, |e| e.uid == uid)?;
+        if let Some(entry) = &entry {
+            bounded(entry.gid)?;
+        }
+        return Ok((uid, entry));
     }
     match find_entry(root, |e| e.name == user)? {
-        Some(entry) => Ok((entry.uid, Some(entry))),
+        Some(entry) => {
+            bounded(entry.gid)?;
+            Ok((bounded(entry.uid)?, Some(entry)))
+        }
         None => Err(unknown("user", user, PASSWD)),
     }
 }
@@ -84,7 +94,7 @@ fn find_group(root: &OwnedFd, group: &str) -> Result<u32, Failure> {
         }
         found.is_none()
     })?;
-    found.ok_or_else(|| unknown("group", group, GROUP))
+    bounded(found.ok_or_else(|| unknown("group", group, GROUP))?)
 }
 
 fn groups_of(root: &OwnedFd, name: &str) -> Result<BTreeSet<u32>, Failure> {
@@ -96,14 +106,24 @@ fn groups_of(root: &OwnedFd, name: &str) -> Result<BTreeSet<u32>, Failure> {
         }
         true
     })?;
+    groups.iter().try_for_each(|gid| bounded(*gid).map(drop))?;
     Ok(groups)
 }
 
 fn number(text: &str) -> Result<u32, Failure> {
     match text.parse() {
-        Ok(id) if id <= MAX_ID => Ok(id),
-        _ => Err(Failure::refused("look up user", Some(Path::new(text)), format!("ids go up to {MAX_ID}"))),
+        Ok(id) => bounded(id),
+        Err(_) => Err(too_large(text)),
     }
+}
+
+/// Refuses what is no id, whoever says it: 4294967295 tells the kernel to leave the id as it is, which is root's.
+fn bounded(id: u32) -> Result<u32, Failure> {
+    if id <= MAX_ID { Ok(id) } else { Err(too_large(&id.to_string())) }
+}
+
+fn too_large(text: &str) -> Failure {
+    Failure::refused("look up user", Some(Path::new(text)), format!("ids go up to {MAX_ID}"))
 }
 
 fn unknown(what: &str, name: &str, file: &str) -> Failure {
@@ -242,6 +262,24 @@ mod tests {
             assert!(resolve(&t.1, &named(name)).is_err(), "{name}");
         }
         assert!(resolve(&t.1, &named("2147483647")).is_ok());
+    }
+
+    #[test]
+    fn ids_of_the_image_have_the_same_bound() {
+        let passwd = "app:x:4294967295:4294967295::/:/bin/sh\nbig:x:7:4294967295::/:/bin/sh\nok:x:8:8::/:\n";
+        let t = Tree::new("bound", passwd, "wide:x:4294967295:\nextra:x:2147483648:ok\n");
+        for name in ["app", "big", "7", "ok:wide"] {
+            assert!(resolve(&t.1, &named(name)).is_err(), "{name}");
+        }
+        let merged = UserLookup { merge_image_groups: true, ..named("ok") };
+        assert!(resolve(&t.1, &merged).is_err());
+        for lookup in [
+            UserLookup { gid: Some(u32::MAX), ..named("ok") },
+            UserLookup { supplemental: vec![u32::MAX], ..named("ok") },
+        ] {
+            assert!(resolve(&t.1, &lookup).is_err());
+        }
+        assert!(resolve(&t.1, &named("ok")).is_ok());
     }
 
     #[test]

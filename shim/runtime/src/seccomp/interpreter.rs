@@ -229,6 +229,10 @@ fn bad_values_are_named_by_their_place() {
             "syscalls[0].action",
         ),
         (
+            r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["getpid","sendmsg"],"action":"SCMP_ACT_NOTIFY"}]}"#,
+            "syscalls[0].action",
+        ),
+        (
             r#"{"defaultAction":"SCMP_ACT_ALLOW","syscalls":[{"names":["dup"],"action":"SCMP_ACT_LOG",
                 "args":[{"index":6,"value":1,"op":"SCMP_CMP_EQ"}]}]}"#,
             "syscalls[0].args[0].index",

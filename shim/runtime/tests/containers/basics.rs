@@ -12,6 +12,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("basics::overlay_writes_go_to_the_upper_layer", overlay_writes_go_to_the_upper_layer),
     ("basics::is_in_its_cgroup_everywhere", is_in_its_cgroup_everywhere),
     ("basics::limits_reach_the_cgroup", limits_reach_the_cgroup),
+    ("basics::devices_are_denied_unless_named", devices_are_denied_unless_named),
     ("basics::environment_keeps_its_order", environment_keeps_its_order),
     ("basics::environment_values_are_bytes", environment_values_are_bytes),
     ("basics::signals_start_at_default", signals_start_at_default),
@@ -75,6 +76,24 @@ fn limits_reach_the_cgroup() {
     assert_eq!(std::fs::read_to_string(pids.join("pids.max")).expect("read").trim(), "17");
     berth_runtime::kill(&created.pidfd, 9).expect("kill");
     assert_eq!(finish(&created), 137);
+}
+
+fn devices_are_denied_unless_named() {
+    let script = "mknod /tmp/ram b 1 1 && (head -c1 /tmp/ram || echo denied); mknod /tmp/mem c 1 11 && (head -c1 /tmp/mem || echo denied); head -c1 /dev/zero | wc -c";
+    let rules = [
+        json!({}),
+        json!({"devices": [{"allow": true, "type": "c", "major": 10, "minor": 229, "access": "rw"}]}),
+    ];
+    for resources in rules {
+        let mut b = Bundle::new(script);
+        let caps = json!(["CAP_MKNOD", "CAP_DAC_OVERRIDE", "CAP_SYSLOG"]);
+        b.spec["process"]["capabilities"] = json!({"bounding": caps, "permitted": caps, "effective": caps});
+        b.spec["linux"]["resources"] = resources;
+        b.mount(json!({"destination": "/tmp", "type": "tmpfs", "source": "x", "options": ["dev"]}));
+        let out = b.output();
+        assert_eq!(out.matches("denied").count(), 2, "{out}");
+        assert!(out.contains("Operation not permitted") && out.ends_with("1\n"), "{out}");
+    }
 }
 
 fn environment_keeps_its_order() {

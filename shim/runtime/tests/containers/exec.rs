@@ -14,6 +14,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("exec::takes_a_process_of_its_own", takes_a_process_of_its_own),
     ("exec::failures_name_path_and_errno", failures_name_path_and_errno),
     ("exec::in_a_user_namespace", in_a_user_namespace),
+    ("exec::has_the_containers_keyring", has_the_containers_keyring),
+    ("exec::kill_all_leaves_a_paused_one_paused", kill_all_leaves_a_paused_one_paused),
+    ("exec::the_seccomp_agent_is_told_the_right_process", the_seccomp_agent_is_told_the_right_process),
     ("exec::after_everything_was_killed", after_everything_was_killed),
 ];
 
@@ -99,6 +102,72 @@ fn in_a_user_namespace() {
     assert_eq!(outcome.out, "0\n1\nsame\n");
     berth_runtime::kill(&created.pidfd, 9).expect("kill");
     finish(&created);
+}
+
+/// How many hold the session keyring of that name.
+fn keyring_users(id: &str) -> u32 {
+    let table = std::fs::read_to_string("/proc/keys").expect("keys");
+    let line =
+        table.lines().find(|line| line.contains(&format!("_ses.{id}:"))).expect("a keyring of its own");
+    line.split_whitespace().nth(2).and_then(|n| n.parse().ok()).expect("number")
+}
+
+fn has_the_containers_keyring() {
+    let b = Bundle::new("exec sleep 30");
+    let (created, _reader) = b.launch().expect("launch");
+    let before = keyring_users(&b.id);
+    let (_, stdio) = super::bundle::pipes();
+    let run = super::bundle::start_exec(&created, argv(&["sleep", "30"]), stdio).expect("exec");
+    assert!(keyring_users(&b.id) > before);
+    berth_runtime::kill(&run.pidfd, 9).expect("kill");
+    berth_sys::pidfd::wait(&run.pidfd).expect("wait");
+    berth_runtime::kill(&created.pidfd, 9).expect("kill");
+    finish(&created);
+}
+
+fn kill_all_leaves_a_paused_one_paused() {
+    let b = Bundle::new("trap 'echo term; exit 4' TERM; while true; do sleep 0.05; done");
+    let (created, _reader) = b.launch().expect("launch");
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    created.cgroup.freeze().expect("freeze");
+    berth_runtime::kill_all(&created.cgroup, 15).expect("kill");
+    assert_eq!(created.cgroup.is_frozen(), Some(true));
+    created.cgroup.thaw().expect("thaw");
+    assert_eq!(finish(&created), 4);
+}
+
+fn the_seccomp_agent_is_told_the_right_process() {
+    let mut b = Bundle::new("exec sleep 30");
+    let agent = std::os::unix::net::UnixListener::bind(b.dir.join("agent")).expect("bind");
+    // With a pid namespace that is joined, the process is forked on its way.
+    let first = Bundle::new("exec sleep 30");
+    let (other, _other_reader) = first.launch().expect("first");
+    b.spec["linux"]["namespaces"][0] = json!({"type": "pid", "path": format!("/proc/{}/ns/pid", other.pid)});
+    b.spec["linux"]["seccomp"] = json!({
+        "defaultAction": "SCMP_ACT_ALLOW", "listenerPath": b.dir.join("agent"), "listenerMetadata": "m",
+        "syscalls": [{"names": ["mkdir"], "action": "SCMP_ACT_NOTIFY"}]
+    });
+    let told = |agent: &std::os::unix::net::UnixListener| {
+        let (mut stream, _) = agent.accept().expect("accept");
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut stream, &mut text).expect("read");
+        let value: serde_json::Value = serde_json::from_str(&text).expect("json");
+        assert_eq!(value["metadata"], "m");
+        value["pid"].as_i64().expect("pid")
+    };
+    let (created, _reader) = b.launch().expect("launch");
+    assert_eq!(told(&agent), i64::from(created.pid));
+    let (_, stdio) = super::bundle::pipes();
+    let run = super::bundle::start_exec(&created, argv(&["sleep", "0.1"]), stdio).expect("exec");
+    assert_eq!(told(&agent), i64::from(run.pid));
+    berth_sys::pidfd::wait(&run.pidfd).expect("wait");
+    for one in [&created, &other] {
+        berth_runtime::kill(&one.pidfd, 9).expect("kill");
+        finish(one);
+    }
+    b.spec["linux"]["seccomp"].as_object_mut().expect("object").remove("listenerPath");
+    let error = b.try_run().expect_err("nobody to notify").to_string();
+    assert!(error.contains("linux.seccomp.listenerPath"), "{error}");
 }
 
 fn after_everything_was_killed() {

@@ -12,6 +12,8 @@ use super::bundle::{Bundle, argv, exec, finish};
 
 pub(crate) const TESTS: &[Test] = &[
     ("hostile::proc_behind_a_link", proc_behind_a_link),
+    ("hostile::volumes_over_proc_and_sys", volumes_over_proc_and_sys),
+    ("hostile::an_id_that_means_no_change", an_id_that_means_no_change),
     ("hostile::dev_behind_a_link", dev_behind_a_link),
     ("hostile::links_out_of_the_root", links_out_of_the_root),
     ("hostile::working_directory_by_descriptor", working_directory_by_descriptor),
@@ -32,6 +34,14 @@ fn proc_behind_a_link() {
     symlink("/etc", b.rootfs().join("sys")).expect("link");
     b.spec["process"]["args"] = json!(["true"]);
     assert!(b.try_run().expect_err("refused").to_string().contains("/sys"));
+    // A link that dangles is no better, relative or not.
+    for (name, text) in [("proc", "/srv/p"), ("proc", "srv/p"), ("sys", "/srv/s"), ("sys", "./srv/s")] {
+        let b = Bundle::new("true");
+        std::fs::remove_dir(b.rootfs().join(name)).expect("rmdir");
+        symlink(text, b.rootfs().join(name)).expect("link");
+        let error = b.try_run().expect_err("refused").to_string();
+        assert!(error.contains(&format!("/{name}")), "{error}");
+    }
 }
 
 fn dev_behind_a_link() {
@@ -122,4 +132,31 @@ fn an_exec_cannot_be_traced() {
     let mut out = String::new();
     std::io::Read::read_to_string(&mut reader, &mut out).expect("read");
     assert!(!out.contains("LEAK"), "{out}");
+}
+
+fn volumes_over_proc_and_sys() {
+    for destination in ["/proc", "/proc/sys/kernel", "/sys", "/sys/../proc", "//proc/"] {
+        let mut b = Bundle::new("true");
+        std::fs::create_dir(b.dir.join("v")).expect("mkdir");
+        b.mount(json!({"destination": destination, "source": b.dir.join("v"), "options": ["bind"]}));
+        let error = b.try_run().expect_err(destination).to_string();
+        assert!(error.contains("procfs") || error.contains("sysfs"), "{error}");
+    }
+    // What lxcfs does, and the host's own, are fine.
+    let mut b = Bundle::new("cat /proc/uptime");
+    std::fs::write(b.dir.join("uptime"), "1 1\n").expect("write");
+    b.mount(json!({"destination": "/proc/uptime", "source": b.dir.join("uptime"), "options": ["bind"]}));
+    b.mount(json!({"destination": "/sys", "source": "/sys", "options": ["rbind", "ro"]}));
+    assert_eq!(b.output(), "1 1\n");
+}
+
+fn an_id_that_means_no_change() {
+    let mut b = Bundle::new("id -u; id -g");
+    std::fs::write(b.rootfs().join("etc/passwd"), "app:x:4294967295:4294967295::/:/bin/sh\n")
+        .expect("passwd");
+    b.user = Some(berth_runtime::UserLookup { name: "app".into(), ..Default::default() });
+    let error = b.try_run().expect_err("refused").to_string();
+    assert!(error.contains("4294967295"), "{error}");
+    b.user = Some(berth_runtime::UserLookup { name: "0".into(), gid: Some(u32::MAX), ..Default::default() });
+    assert!(b.try_run().is_err());
 }

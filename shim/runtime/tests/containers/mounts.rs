@@ -23,6 +23,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("mounts::cgroup_mount", cgroup_mount),
     ("mounts::copy_up", copy_up),
     ("mounts::idmapped", idmapped),
+    ("mounts::idmapped_in_a_user_namespace", idmapped_in_a_user_namespace),
+    ("mounts::many_idmapped", many_idmapped),
     ("mounts::sysctls", sysctls),
     ("mounts::propagation_both_ways", propagation_both_ways),
     ("mounts::the_pods_own_files_win", the_pods_own_files_win),
@@ -291,4 +293,36 @@ fn the_pods_own_files_win() {
     b.spec["process"]["user"] = json!({"uid": 12345, "gid": 0});
     assert_eq!(b.output(), "passwd of the pod\nhosts of the pod\nmine\n");
     assert!(std::fs::read_to_string(b.rootfs().join("etc/passwd")).expect("read").contains("root:x"));
+}
+
+fn idmapped_in_a_user_namespace() {
+    let mut b = Bundle::new("stat -c %u /m/f /m/sub /plain/f; touch /m/mine && stat -c %u /m/mine");
+    let dir = host_dir(&b, "m");
+    host_dir(&b, "m/sub");
+    std::fs::write(dir.join("f"), "").expect("write");
+    // A mount below the source: locked to it inside the namespace, so that only outside it can be left out.
+    let _shared = Shared::new(&b);
+    let map = json!([{"containerID": 0, "hostID": 300_000, "size": 65536}]);
+    b.spec["linux"]["namespaces"].as_array_mut().expect("list").push(json!({"type": "user"}));
+    b.spec["linux"]["uidMappings"] = map.clone();
+    b.spec["linux"]["gidMappings"] = map;
+    b.mount(json!({"destination": "/m", "source": dir, "options": ["bind", "idmap"]}));
+    b.mount(json!({"destination": "/plain", "source": dir, "options": ["rbind"]}));
+    b.mount(json!({"destination": "/over", "source": b.dir, "options": ["bind"]}));
+    std::fs::set_permissions(&b.dir, std::fs::Permissions::from_mode(0o755)).expect("chmod");
+    std::os::unix::fs::chown(b.rootfs(), Some(300_000), Some(300_000)).expect("chown");
+    assert_eq!(b.output(), "0\n0\n65534\n0\n");
+    use std::os::unix::fs::MetadataExt;
+    assert_eq!(std::fs::metadata(dir.join("mine")).expect("written").uid(), 0);
+}
+
+fn many_idmapped() {
+    let mut b = Bundle::new("stat -c %u /m0/f /m79/f");
+    let dir = host_dir(&b, "m");
+    std::fs::write(dir.join("f"), "").expect("write");
+    let map = json!([{"containerID": 0, "hostID": 7, "size": 10}]);
+    for i in 0..80 {
+        b.mount(json!({"destination": format!("/m{i}"), "source": dir, "options": ["bind", "idmap"], "uidMappings": map, "gidMappings": map}));
+    }
+    assert_eq!(b.output(), "7\n7\n");
 }
