@@ -32,8 +32,14 @@ impl Owned {
     fn knows(&self, name: &str) -> bool {
         let bare = name.strip_suffix(".scope").unwrap_or(name);
         let id = bare.get(bare.len().saturating_sub(64)..).unwrap_or(bare);
-        self.ids.contains(id)
+        // What is found is killed: a word that is no full id, the root group's empty name above all, is nobody's.
+        is_full_id(id) && self.ids.contains(id)
     }
+}
+
+/// 64 lower-case hex digits.
+pub(crate) fn is_full_id(word: &str) -> bool {
+    word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
 /// What is left now, sorted, one line each.
@@ -76,4 +82,19 @@ fn quietly(program: &str, args: &[&str]) -> Option<String> {
     let mut command = std::process::Command::new(program);
     let output = command.args(args).stdin(std::process::Stdio::null()).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_full_ids_are_anybodys() {
+        let id = "0123456789abcdef".repeat(4);
+        let ids = ["", "0123", "/", id.as_str()].map(str::to_owned).into();
+        let owned = Owned { name: "n".to_owned(), bridge: "b".to_owned(), dir: PathBuf::new(), ids };
+        assert!(owned.knows(&id) && owned.knows(&format!("berth-{id}.scope")));
+        // The root group shows as an empty name in /proc/<pid>/cgroup.
+        assert!(!owned.knows("") && !owned.knows("0123") && !owned.knows("/"));
+    }
 }
