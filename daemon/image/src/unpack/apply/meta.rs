@@ -8,7 +8,8 @@ use rustix::fs::{
     futimens, lsetxattr, utimensat,
 };
 use rustix::io::Errno;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Mutex, PoisonError};
 
 /// The kernel takes the highest id as "leave it", so that a layer must not ask for it.
 pub(super) fn owner(entry: &Entry) -> Result<(u32, u32), ApplyError> {
@@ -41,8 +42,12 @@ pub(super) fn to_name(place: &Place<'_>, entry: &Entry, with_mode: bool) -> Resu
             .map_err(ApplyError::kernel("set mode", path))?;
     }
     let dropped = xattrs(entry, path, |key, value| {
-        let by_handle = [format!("/proc/self/fd/{}/", dir.as_raw_fd()).as_bytes(), name].concat();
-        lsetxattr(by_handle.as_slice(), key, value, XattrFlags::empty())
+        // There is no such call by handle and name. A worker is confined to the tree, and its other threads name no
+        // files; in tests several apply at the same time.
+        static INSIDE: Mutex<()> = Mutex::new(());
+        let _alone = INSIDE.lock().unwrap_or_else(PoisonError::into_inner);
+        rustix::process::fchdir(dir)?;
+        lsetxattr(name, key, value, XattrFlags::empty())
     })?;
     utimensat(dir, name, &times(entry.mtime), AtFlags::SYMLINK_NOFOLLOW)
         .map_err(ApplyError::kernel("set times", path))?;
