@@ -100,6 +100,12 @@ impl CgroupPath {
             check_text(parent)?;
             return parse_fs(parent);
         };
+        if stem.split('-').any(str::is_empty) {
+            return Err(PathError::Invalid {
+                path: parent.to_owned(),
+                reason: "the slice has an empty part",
+            });
+        }
         // A slice lies in the slice that its name without the last part says, as a scope does in its slice.
         match stem.rsplit_once('-') {
             Some((above, _)) => Self::parse(Driver::Systemd, &format!("{above}.slice::{slice}")),
@@ -292,7 +298,9 @@ mod tests {
 
     #[test]
     fn what_was_recorded_is_read_under_either_driver() {
-        for (driver, parent) in [(Driver::Cgroupfs, "/p"), (Driver::Systemd, "a-b.slice"), (Driver::Cgroupfs, "")] {
+        for (driver, parent) in
+            [(Driver::Cgroupfs, "/p"), (Driver::Systemd, "a-b.slice"), (Driver::Cgroupfs, "")]
+        {
             let path = CgroupPath::under_parent(driver, parent, "x").unwrap();
             assert_eq!(CgroupPath::recorded(&path.to_string()).unwrap(), path);
         }
