@@ -3,6 +3,7 @@
 //! Only things that carry this daemon's own marks are touched: directories and sockets below its state directory,
 //! writable layers below its root.
 
+pub(crate) mod attachments;
 pub(crate) mod leftover;
 
 use crate::pod::{Error, Ground, PodPaths};
@@ -18,7 +19,9 @@ pub(crate) async fn collect(
     sandboxes: &BTreeSet<SandboxId>,
     containers: &BTreeSet<ContainerId>,
 ) {
-    for name in names(&ground.state.join("p")) {
+    let pods = ground.state.join("p");
+    let listed = ground.block("list the pods' directories", move || Ok(names(&pods))).await;
+    for name in listed.unwrap_or_default() {
         let Ok(id) = SandboxId::parse(&name) else { continue };
         if !sandboxes.contains(&id) {
             told(&name, pod(ground, id).await);

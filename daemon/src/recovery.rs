@@ -8,9 +8,11 @@ mod settle;
 
 use crate::container::ContainerRecord;
 use crate::gc;
+use crate::gc::attachments::Known;
 use crate::pod::{Error, Ground, Pods, Row};
 use crate::sandbox::{SandboxNetwork, SandboxRecord};
 use berth_core::{ContainerId, SandboxId};
+use berth_network::Attachment;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -33,14 +35,10 @@ pub async fn recover(pods: &Pods) -> Result<(), Error> {
     let (stored, strays) = ground.block("read the records", move || read::read(&base)).await?;
     let (sandboxes, containers) = known(&stored);
     let base = Arc::clone(&ground);
-    let mut attachments: Vec<_> = stored.iter().filter_map(attachment).collect();
-    let restored = ground.block("restore the network", move || {
-        attachments.extend(gc::leftover::all(&base).into_iter().map(|(_, leftover)| leftover.attachment));
-        base.network.restore(&attachments).map_err(|error| Error::step("restore the network", &error))
-    });
-    if let Err(error) = restored.await {
-        tracing::error!(%error, "the network of running pods could not be restored");
-    }
+    let attachments: Vec<_> = stored.iter().filter_map(attachment).collect();
+    let whole = strays.is_empty() && stored.iter().all(is_whole);
+    let restored = ground.block("restore the network", move || restore_network(&base, attachments, whole));
+    let attachments = restored.await;
     let count = stored.len();
     let settling: Vec<_> =
         stored.into_iter().map(|pod| tokio::spawn(settle::settle(Arc::clone(&ground), pod))).collect();
@@ -53,9 +51,29 @@ pub async fn recover(pods: &Pods) -> Result<(), Error> {
     }
     forget(&ground, strays).await;
     gc::collect(&ground, &sandboxes, &containers).await;
+    match attachments {
+        Ok(known) => gc::attachments::settle(&ground, known),
+        Err(error) => tracing::error!(%error, "the attachments of pods could not be read"),
+    }
     tokio::spawn(gc::leftover::keep_trying(ground));
     tracing::info!(pods = count, took = ?began.elapsed(), "records are settled");
     Ok(())
+}
+
+/// Brings the network of running pods back, and gives every attachment there is.
+fn restore_network(ground: &Ground, mut all: Vec<Attachment>, whole: bool) -> Result<Known, Error> {
+    let (leftovers, readable) = gc::leftover::all(ground);
+    all.extend(leftovers.into_iter().map(|(_, leftover)| leftover.attachment));
+    if let Err(error) = ground.network.restore(&all) {
+        let error = berth_core::error::chain(&error);
+        tracing::error!(error, "the network of running pods could not be restored");
+    }
+    Ok(Known { all, whole: whole && readable })
+}
+
+/// A damaged record may hide an attachment.
+fn is_whole(pod: &Stored) -> bool {
+    !pod.sandbox.is_damaged()
 }
 
 fn known(stored: &[Stored]) -> (BTreeSet<SandboxId>, BTreeSet<ContainerId>) {
@@ -64,7 +82,7 @@ fn known(stored: &[Stored]) -> (BTreeSet<SandboxId>, BTreeSet<ContainerId>) {
     (sandboxes, containers)
 }
 
-fn attachment(pod: &Stored) -> Option<berth_network::Attachment> {
+fn attachment(pod: &Stored) -> Option<Attachment> {
     match &pod.sandbox.network {
         SandboxNetwork::Own { attachment, .. } => attachment.as_deref().cloned(),
         _ => None,

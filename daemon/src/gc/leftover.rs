@@ -26,10 +26,14 @@ pub(crate) fn park(ground: &Ground, id: SandboxId, leftover: Leftover) -> Result
     kept.map_err(|error| Error::step("keep the leftover attachment", &error))
 }
 
-/// Every leftover that can be read. Blocking.
-pub(crate) fn all(ground: &Ground) -> Vec<(String, Leftover)> {
-    let rows = ground.store.attachments().all_raw().unwrap_or_default();
-    rows.into_iter().filter_map(|(key, bytes)| Some((key, serde_json::from_slice(&bytes).ok()?))).collect()
+/// Every leftover that can be read, and whether that is all of them. Blocking.
+pub(crate) fn all(ground: &Ground) -> (Vec<(String, Leftover)>, bool) {
+    let Ok(rows) = ground.store.attachments().all_raw() else { return (Vec::new(), false) };
+    let count = rows.len();
+    let read = rows.into_iter().filter_map(|(key, bytes)| Some((key, serde_json::from_slice(&bytes).ok()?)));
+    let read: Vec<_> = read.collect();
+    let whole = read.len() == count;
+    (read, whole)
 }
 
 /// Tries the queue again and again, as long as the daemon runs.
@@ -38,7 +42,7 @@ pub(crate) async fn keep_trying(ground: Arc<Ground>) {
         tokio::time::sleep(EVERY).await;
         let base = Arc::clone(&ground);
         let tried = ground.block_in(Room::Detach, "try leftover attachments", move || {
-            for (key, leftover) in all(&base).into_iter().filter(|(_, leftover)| leftover.is_due(now())) {
+            for (key, leftover) in all(&base).0.into_iter().filter(|(_, leftover)| leftover.is_due(now())) {
                 try_again(&base, &key, leftover)?;
             }
             Ok(())

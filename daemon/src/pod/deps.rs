@@ -82,6 +82,8 @@ pub(crate) struct Ground {
     pub(crate) clock: Clock,
     /// Held while a sandbox's cgroup, or the default parent of those, is made or removed.
     pub(crate) default_parent: std::sync::Mutex<()>,
+    /// Held for reading while a pod is attached, and alone while plugins are told which attachments live.
+    pub(crate) attaching: Arc<tokio::sync::RwLock<()>>,
     /// Earlier readings of figures.
     pub(crate) stats: crate::stats::Cache,
 }

@@ -61,7 +61,14 @@ impl Pods {
     pub fn open(deps: Deps) -> Result<Self, Error> {
         let recorder = Recorder::start(deps.store.clone())?;
         let (clock, stats) = (Clock::default(), crate::stats::Cache::default());
-        let ground = Arc::new(Ground { deps, recorder, clock, default_parent: Mutex::default(), stats });
+        let ground = Arc::new(Ground {
+            deps,
+            recorder,
+            clock,
+            default_parent: Mutex::default(),
+            attaching: Arc::default(),
+            stats,
+        });
         Ok(Self(Arc::new(Inner { ground, table: RwLock::default() })))
     }
 

@@ -134,6 +134,7 @@ mod tests {
             let record = sandbox(&key(), bytes).unwrap();
             assert!(matches!(record.state, SandboxState::NotReady { .. }));
             assert_eq!(identity(&record.config), Ok(()));
+            assert!(record.is_damaged(), "what it does not say would be freed");
         }
         let known = sandbox(&key(), b"{\"config\":{\"name\":\"web\"},\"created_at\":7}").unwrap();
         assert_eq!((known.config.name.as_str(), known.created_at), ("web", Timestamp(7)));

@@ -8,8 +8,13 @@ use crate::supervisor::{self, Shim};
 use berth_cgroup::{Cgroup, CgroupPath, Driver};
 use berth_network::Netns;
 use berth_network::cni::leftover::{Failures, Leftover, Next};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
+
+/// File in the pod's directory that says where its network namespace is pinned.
+const PIN_NOTE: &str = "netns";
 
 /// Detaches the network and ends the shim. Gives the network as it is afterwards; a failed detachment keeps it, so
 /// that the next try has what it needs.
@@ -102,11 +107,31 @@ pub(super) async fn remove_files(ground: &Arc<Ground>, record: &Arc<SandboxRecor
     removed.await
 }
 
-/// Removes a pod's directory with the shared memory in it; a missing one is no error. Blocking.
+/// Notes in the pod's directory where its network namespace will be pinned, for whoever finds the directory when the
+/// record is gone or cannot be read.
+pub(super) fn note_pin(dir: &Path, netns: &Path) -> Result<(), Error> {
+    let written = std::fs::write(dir.join(PIN_NOTE), netns.as_os_str().as_bytes());
+    written.map_err(|error| Error::internal("note the network namespace", error))
+}
+
+/// Removes the pin that a directory notes, if it bears this daemon's mark.
+fn unpin_noted(dir: &Path) -> Result<(), Error> {
+    let Ok(noted) = std::fs::read(dir.join(PIN_NOTE)) else { return Ok(()) };
+    let pin = Path::new(OsStr::from_bytes(&noted));
+    let marked = pin.file_name().is_some_and(|name| name.as_bytes().starts_with(b"berth-"));
+    match pin.is_absolute() && marked {
+        true => Netns::remove(pin).map_err(|error| Error::internal("remove the network namespace", error)),
+        false => Ok(()),
+    }
+}
+
+/// Removes a pod's directory with the shared memory in it, and the network namespace that it notes; what is missing is
+/// no error. Blocking.
 ///
 /// # Errors
 /// Something else is mounted in it, or a system call failed.
 pub(crate) fn sweep(dir: &Path) -> Result<(), Error> {
+    unpin_noted(dir)?;
     shm::remove(&dir.join("shm"))?;
     berth_snapshot::remove::tree(dir)
         .map_err(|error| Error::internal("remove the sandbox's directory", error))
@@ -160,4 +185,23 @@ fn leaf(record: &SandboxRecord) -> Result<Option<CgroupPath>, Error> {
     let path = CgroupPath::recorded(&record.cgroup);
     let path = path.map_err(|error| Error::internal("read the sandbox's cgroup path", error))?;
     Ok((path.driver() == Driver::Cgroupfs).then_some(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_without_a_record_takes_its_pin_along() {
+        let (dir, pins) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for (name, stays) in [("berth-0123", false), ("cni-0123", true)] {
+            let (pod, pin) = (dir.path().join(name), pins.path().join(name));
+            std::fs::create_dir(&pod).unwrap();
+            std::fs::write(&pin, "").unwrap();
+            note_pin(&pod, &pin).unwrap();
+            sweep(&pod).unwrap();
+            assert_eq!((pod.exists(), pin.exists()), (false, stays), "{name}");
+            sweep(&pod).unwrap();
+        }
+    }
 }

@@ -103,6 +103,12 @@ impl SandboxRecord {
         }
     }
 
+    /// True if it stands for a record that could not be read, now or at an earlier start: it may not say everything.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.boot_id.is_empty()
+    }
+
     /// True while it can take containers.
     #[must_use]
     pub fn is_ready(&self) -> bool {

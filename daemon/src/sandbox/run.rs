@@ -231,6 +231,9 @@ fn make_directories(ground: &Ground, record: &SandboxRecord) -> Result<(), Error
     if !record.config.host_ipc() {
         shm::make(&paths.shm())?;
     }
+    if let SandboxNetwork::Own { netns, .. } = &record.network {
+        end::note_pin(&paths.dir, netns)?;
+    }
     end::make_cgroup(ground, record)
 }
 
@@ -246,7 +249,9 @@ async fn attach(ground: &Arc<Ground>, record: &SandboxRecord) -> Result<Option<A
         return Ok(None);
     };
     let (base, netns, planned) = (Arc::clone(ground), netns.clone(), planned.clone());
+    let attaching = Arc::clone(&ground.attaching).read_owned().await;
     let attached = ground.block_in(Room::Attach, "attach the network", move || {
+        let _attaching = attaching;
         Netns::create(&netns).map_err(|error| Error::internal("make the network namespace", error))?;
         faults::RUN_NETNS.pass().map_err(|fault| Error::step("run sandbox", &fault))?;
         let got =
