@@ -25,7 +25,7 @@ struct Facts {
 /// Chooses, and keeps the answer.
 ///
 /// # Errors
-/// The store cannot be read or written.
+/// The store cannot be read.
 pub fn choose(config: &Cgroup, store: &Store) -> Result<Driver, StoreError> {
     let stored = store.meta().cgroup_driver()?;
     let facts = Facts {
@@ -43,7 +43,10 @@ pub fn choose(config: &Cgroup, store: &Store) -> Result<Driver, StoreError> {
         );
     }
     if stored.as_deref() != Some(name(driver)) {
-        store.meta().set_cgroup_driver(name(driver))?;
+        // On a full disk the node starts all the same; the answer is found anew the same way, and noted then.
+        if let Err(error) = store.meta().set_cgroup_driver(name(driver)) {
+            tracing::error!(%error, driver = name(driver), "the cgroup driver's name could not be kept");
+        }
     }
     Ok(driver)
 }

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod app;
 pub mod args;
+pub mod begin;
 pub mod blocking;
 pub mod container;
 pub mod cri;

@@ -42,6 +42,16 @@ pub enum PathsError {
         /// Its owner.
         uid: u32,
     },
+    /// Somebody else's things are in it, and it would have to be closed to them.
+    #[error(
+        "{path} holds things that are not this daemon's (such as {name:?}): give a directory of its own as --root and --state"
+    )]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// What is in it.
+        name: String,
+    },
     /// It is a file or a link.
     #[error(
         "{path} is not a directory (links are not followed): remove it or give another --root and --state"
@@ -72,7 +82,9 @@ impl Paths {
     /// # Errors
     /// A directory that cannot be made, or that another user owns.
     pub fn prepare(&self) -> Result<(), PathsError> {
+        not_shared(&self.root, 0o700, &["lock", "store.redb"])?;
         directory(&self.root, 0o700)?;
+        not_shared(&self.state, 0o711, &["lock", "s"])?;
         directory(&self.state, 0o711)?;
         directory(&self.sockets, 0o700)?;
         directory(&self.pods, 0o711)?;
@@ -80,6 +92,22 @@ impl Paths {
             Some(parent) if !parent.exists() => directory(parent, 0o711),
             _ => Ok(()),
         }
+    }
+}
+
+/// Refuses to change the mode of a directory that is in use and bears none of this daemon's `marks`.
+fn not_shared(path: &Path, mode: u32, marks: &[&str]) -> Result<(), PathsError> {
+    let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    if !found.is_dir() || found.mode() & 0o7777 == mode || marks.iter().any(|mark| path.join(mark).exists()) {
+        return Ok(());
+    }
+    let entries = std::fs::read_dir(path);
+    let entries = entries.map_err(|source| PathsError::Make { path: path.to_owned(), source })?;
+    let names = entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned()));
+    // The top of a file system of its own.
+    match names.filter(|name| name != "lost+found").min() {
+        Some(name) => Err(PathsError::NotOurs { path: path.to_owned(), name }),
+        None => Ok(()),
     }
 }
 
@@ -116,6 +144,28 @@ mod tests {
         assert!(matches!(directory(&link, 0o700), Err(PathsError::NotDirectory { .. })));
         assert!(matches!(directory(&file, 0o700), Err(PathsError::NotDirectory { .. })));
         assert_eq!(std::fs::metadata("/etc").unwrap().permissions().mode() & 0o777, 0o755);
+    }
+
+    #[test]
+    fn a_directory_of_somebody_else_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data");
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        let config = Config { root: path.clone(), state: dir.path().join("run"), ..Config::default() };
+        let paths = Paths::new(&config);
+        std::fs::write(path.join("precious"), "").unwrap();
+        let refused = paths.prepare().unwrap_err();
+        assert!(matches!(&refused, PathsError::NotOurs { name, .. } if name == "precious"), "{refused}");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o755);
+        // Empty but for what a file system brings along, or marked by an earlier daemon: it may be taken.
+        std::fs::rename(path.join("precious"), path.join("lost+found")).unwrap();
+        paths.prepare().unwrap();
+        std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
+        std::fs::write(path.join("precious"), "").unwrap();
+        std::fs::write(path.join("lock"), "").unwrap();
+        paths.prepare().unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o700);
     }
 
     #[test]

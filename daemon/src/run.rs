@@ -5,7 +5,7 @@ use crate::args::{Args, Command, ConfigAct};
 use crate::lock::Locks;
 use crate::paths::Paths;
 use crate::server::Socket;
-use crate::{blocking, faults, logging, notify, recovery, server};
+use crate::{begin, blocking, faults, logging, notify, server};
 use anyhow::{Context, bail};
 use berth_config::Config;
 use clap::Parser;
@@ -15,6 +15,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Threads that run async code. Verbs wait for shims and disks, so a few are plenty, and each costs memory.
 const WORKERS: usize = 4;
+/// Threads for what does not come by the daemon's own door, such as files of the async runtime.
+const OTHER_THREADS: usize = 16;
 /// Stack of a thread. Nothing here recurses.
 const STACK: usize = 512 << 10;
 
@@ -86,7 +88,7 @@ fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(cpus.clamp(1, WORKERS))
-        .max_blocking_threads(blocking::THREADS + 4)
+        .max_blocking_threads(blocking::THREADS + OTHER_THREADS)
         .thread_keep_alive(std::time::Duration::from_secs(5))
         .thread_stack_size(STACK)
         .thread_name("berthd")
@@ -117,8 +119,14 @@ async fn serve(config: Config, paths: Paths) -> anyhow::Result<()> {
     let mut ends = Ends::take().context("listen for signals")?;
     // Bound before recovery and served after it: a client that comes early waits instead of being refused.
     let socket = Socket::bind(&paths.socket, config.grpc.gid)?;
-    let app = Arc::new(App::open(config, paths)?);
-    recover(&app).await?;
+    let starting = async {
+        // Opening may remove what a crash left, for as long as that takes.
+        let app = Arc::new(tokio::task::spawn_blocking(move || App::open(config, paths)).await??);
+        begin::recover(&app).await?;
+        anyhow::Ok(app)
+    };
+    let Some(app) = unless_told(&mut ends, starting).await else { return Ok(()) };
+    let app = app?;
     let drain = std::time::Duration::from_secs(app.config.grpc.drain_seconds);
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -140,32 +148,31 @@ async fn serve(config: Config, paths: Paths) -> anyhow::Result<()> {
         drain,
     )
     .await?;
-    close(&app).await;
+    begin::close(&app).await;
     Ok(())
 }
 
-/// Reads back what earlier daemons left, and settles it.
-async fn recover(app: &Arc<App>) -> anyhow::Result<()> {
-    let meta = app.store.meta();
-    let before = meta.note_boot(&app.host.boot_id)?;
-    let clean = before.as_deref() == Some(app.host.boot_id.as_str())
-        || meta.get("clean_end")?.as_deref() == Some("yes");
-    meta.set("clean_end", "no")?;
-    let puller = app.puller.clone();
-    app.blocking.run("settle layers", move || puller.recover(clean)).await??;
-    recovery::recover(&app.pods).await?;
-    Ok(())
+/// Does `work`, unless the daemon is told to end before: then it is left where it stands, and the next start goes on.
+async fn unless_told<T>(ends: &mut Ends, work: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        done = work => Some(done),
+        cause = ends.wait() => {
+            tracing::info!(cause, "ending before the start was finished");
+            notify::stopping();
+            None
+        }
+    }
 }
 
-/// After the last call: pods stay, everything else is put away.
-async fn close(app: &Arc<App>) {
-    let network = app.network.clone();
-    let retired = app.blocking.run("put the network away", move || network.retire()).await;
-    if let Ok(Err(error)) = retired {
-        tracing::warn!(%error, "the built-in network was left as it is");
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_start_that_takes_long_can_be_ended() {
+        let mut ends = Ends::take().unwrap();
+        assert_eq!(unless_told(&mut ends, async { 3 }).await, Some(3));
+        rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::TERM).unwrap();
+        assert_eq!(unless_told(&mut ends, std::future::pending::<()>()).await, None);
     }
-    if let Err(error) = app.store.meta().set("clean_end", "yes") {
-        tracing::warn!(%error, "the clean end could not be noted");
-    }
-    tracing::info!("ended");
 }

@@ -19,6 +19,7 @@ pub(crate) struct Daemon {
     root: PathBuf,
     state: PathBuf,
     child: Option<Child>,
+    faults: Option<&'static str>,
 }
 
 impl Daemon {
@@ -44,7 +45,7 @@ impl Daemon {
         let (root, state) = (dir.path().join("root"), dir.path().join("run"));
         std::fs::create_dir(&root).expect("root");
         prepare(&root);
-        let mut daemon = Self { dir, root, state, child: None };
+        let mut daemon = Self { dir, root, state, child: None, faults: None };
         daemon.again().await;
         Some(daemon)
     }
@@ -56,8 +57,16 @@ impl Daemon {
         command.arg("--config").arg(self.dir.path().join("config.toml"));
         command.arg("--root").arg(root).arg("--state").arg(state);
         command.args(["--log-format", "json", "--log-level", "debug"]);
+        if let Some(faults) = self.faults {
+            command.arg("--allow-faults").env("BERTH_FAULTS", faults);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).kill_on_drop(true);
         command
+    }
+
+    /// From its next start on it fails where `faults` says.
+    pub(crate) fn fail_at(&mut self, faults: &'static str) {
+        self.faults = Some(faults);
     }
 
     /// Starts it (again) and waits until it answers.

@@ -246,6 +246,21 @@ async fn modes_hold_under_any_umask() {
 }
 
 #[tokio::test]
+async fn a_store_that_cannot_be_written_does_not_keep_the_node_down() {
+    let Some(mut daemon) = Daemon::prepared("full", put_image).await else { return };
+    daemon.kill().await;
+    daemon.fail_at("store.commit=fail");
+    daemon.again().await;
+    let status = ImageStatusRequest { image: spec(TAG), verbose: false };
+    let answer = daemon.images().await.image_status(status).await.expect("reads go on").into_inner();
+    assert_eq!(answer.image.expect("the image").id, ID);
+    let mut runtime = daemon.runtime().await;
+    let stop = StopPodSandboxRequest { pod_sandbox_id: "0".repeat(64) };
+    runtime.stop_pod_sandbox(stop).await.expect("stops go on");
+    assert_eq!(daemon.terminate().await.0, Some(0), "and it ends in order");
+}
+
+#[tokio::test]
 async fn a_second_daemon_is_told_who_is_there() {
     let Some(daemon) = Daemon::start("second").await else { return };
     let text = daemon.second(daemon.root(), &daemon.state().with_extension("other")).await;
