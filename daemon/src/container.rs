@@ -7,12 +7,15 @@ mod create;
 mod end;
 mod facts;
 mod host_path;
+mod label;
 mod record;
 pub mod spec;
 mod target;
 
+#[cfg(test)]
+pub(crate) use act::EXEC_OUTPUT_MAX;
 pub(crate) use act::{exec_sync, reopen_log, signal, start, update};
-pub(crate) use check::check;
+pub(crate) use check::{check, fits};
 pub use config::{
     ContainerConfig, ContainerSecurity, Device, EnvValue, GroupsPolicy, ImageSpec, Mount, Propagation,
 };

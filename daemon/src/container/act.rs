@@ -13,11 +13,11 @@ use berth_proto::shim::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Bytes kept of each of an exec's streams.
-const EXEC_OUTPUT_MAX: u64 = 16 << 20;
+/// Bytes kept of each of an exec's streams: both, with the rest of the answer, must fit one CRI message of 16 MiB.
+pub(crate) const EXEC_OUTPUT_MAX: u64 = (8 << 20) - (64 << 10);
 
 fn there(shim: Option<&Shim>, id: ContainerId) -> Result<&Shim, Error> {
-    shim.ok_or_else(|| Error::ShimGone(format!("(of container {id})")))
+    shim.ok_or_else(|| Error::ShimGone(format!("container {id}")))
 }
 
 /// Starts its program; gives the time of it.

@@ -2,7 +2,7 @@
 
 use super::{ContainerConfig, Mount, Propagation};
 use crate::pod::Error;
-use crate::sandbox::NamespaceMode;
+use crate::sandbox::{NamespaceMode, SandboxConfig};
 use berth_core::KubeletWord;
 
 const NAME_MAX: usize = 253;
@@ -43,6 +43,18 @@ pub(crate) fn check(config: &ContainerConfig) -> Result<(), Error> {
     if namespaces.pid == NamespaceMode::Target && namespaces.target.is_empty() {
         let field = "config.linux.security_context.namespace_options.target_id";
         return Err(Error::invalid(field, "TARGET needs the id of a container of the same pod"));
+    }
+    Ok(())
+}
+
+/// Checks it against its sandbox.
+///
+/// # Errors
+/// It wants more than its sandbox was announced to hold.
+pub(crate) fn fits(config: &ContainerConfig, sandbox: &SandboxConfig) -> Result<(), Error> {
+    if config.security.privileged && !sandbox.security.privileged {
+        let problem = "the sandbox was not made for privileged containers (its own privileged is false)";
+        return Err(Error::invalid("config.linux.security_context.privileged", problem));
     }
     Ok(())
 }
@@ -103,6 +115,17 @@ mod tests {
         let mut config = good();
         change(&mut config);
         check(&config).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_privileged_container_needs_a_sandbox_that_announced_it() {
+        let (mut config, mut sandbox) = (good(), SandboxConfig::default());
+        assert_eq!(fits(&config, &sandbox), Ok(()));
+        config.security.privileged = true;
+        let refused = fits(&config, &sandbox).unwrap_err().to_string();
+        assert!(refused.starts_with("config.linux.security_context.privileged"), "{refused}");
+        sandbox.security.privileged = true;
+        assert_eq!(fits(&config, &sandbox), Ok(()));
     }
 
     #[test]

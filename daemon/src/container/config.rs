@@ -163,6 +163,8 @@ pub struct ContainerSecurity {
     pub seccomp: Option<SecurityProfile>,
     /// AppArmor profile.
     pub apparmor: Option<SecurityProfile>,
+    /// SELinux label, `user:role:type:level`.
+    pub selinux: Option<String>,
 }
 
 /// What the image's /etc/group has to say.

@@ -46,7 +46,7 @@ struct Making<'a> {
 /// # Errors
 /// The step that failed, or that it was cancelled.
 pub(crate) async fn create(place: Place<'_>, draft: Draft, cancel: Cancel) -> Result<ContainerRecord, Error> {
-    let gone = || Error::ShimGone(place.sandbox.id.to_string());
+    let gone = || Error::ShimGone(format!("sandbox {}", place.sandbox.id));
     let shim = place.shim.cloned().ok_or_else(gone)?;
     let image = image(place.ground, &draft.config).await?;
     let record = begin(&place, &draft, &image)?;

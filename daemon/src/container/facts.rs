@@ -1,6 +1,7 @@
 //! Facts for the spec, looked up on the host.
 
 use super::create::Place;
+use super::label::{self, Lsms};
 use super::spec::Facts;
 use super::target::Target;
 use super::{ContainerConfig, Device, host_path};
@@ -41,6 +42,7 @@ pub(super) async fn gather(place: &Place<'_>, config: &Arc<ContainerConfig>) -> 
             nofile_hard: nofile_hard(),
             swap: swap_accounted(&ground.hierarchies),
             unified: ground.hierarchies.mode() == Mode::V2,
+            apparmor: label::profile(&config, Lsms::look())?,
             target_pid,
         })
     });

@@ -63,6 +63,8 @@ pub(crate) struct Facts {
     pub(crate) swap: bool,
     /// Only the unified hierarchy is there.
     pub(crate) unified: bool,
+    /// The AppArmor profile to run under.
+    pub(crate) apparmor: Option<String>,
     /// The PID namespace of the container that is the target.
     pub(crate) target_pid: Option<Target>,
 }

@@ -50,3 +50,17 @@ impl Service<http::Request<Body>> for Services {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_proto::cri::ExecSyncResponse;
+    use prost::Message;
+
+    #[test]
+    fn the_longest_output_of_an_exec_fits() {
+        let stream = vec![b'x'; usize::try_from(crate::container::EXEC_OUTPUT_MAX).unwrap()];
+        let answer = ExecSyncResponse { stdout: stream.clone(), stderr: stream, exit_code: i32::MIN };
+        assert!(answer.encoded_len() <= MESSAGE_MAX, "{}", answer.encoded_len());
+    }
+}

@@ -25,10 +25,11 @@ pub(super) fn sets(input: &Input<'_>) -> Result<Sets, Error> {
     let (add, add_all) = names(&security.add_capabilities)?;
     let (drop, drop_all) = names(&security.drop_capabilities)?;
     let (ambient, _) = names(&security.add_ambient_capabilities)?;
-    let mut all: BTreeSet<String> = match (security.privileged || add_all, drop_all && !security.privileged) {
-        (true, _) => bounding.clone(),
-        (false, true) => BTreeSet::new(),
-        (false, false) => DEFAULT_CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
+    let mut all: BTreeSet<String> = match (security.privileged, drop_all, add_all) {
+        (true, ..) | (false, false, true) => bounding.clone(),
+        // Whoever drops all means it, also beside an added ALL; what is added by name comes on top.
+        (false, true, _) => BTreeSet::new(),
+        (false, false, false) => DEFAULT_CAPABILITIES.iter().map(|name| (*name).to_owned()).collect(),
     };
     all.extend(add);
     all.extend(ambient.iter().cloned());

@@ -22,6 +22,7 @@ pub(super) fn process(input: &Input<'_>, capabilities: &Sets) -> Result<Process,
         .set_capabilities(Some(capabilities.to_oci()))
         .set_rlimits(Some(vec![nofile(input)?]))
         .set_no_new_privileges(Some(security.no_new_privs && !security.privileged))
+        .set_apparmor_profile(input.facts.apparmor.clone())
         .set_oom_score_adj(oom_score_adj(input));
     Ok(process)
 }

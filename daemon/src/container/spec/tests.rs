@@ -168,6 +168,11 @@ fn capabilities_are_added_and_dropped_within_the_hosts() {
         case.config.security.drop_capabilities = strings(&["KILL"]);
     };
     assert_eq!(capabilities(privileged).len(), 6);
+    let both = |case: &mut Case| {
+        case.config.security.add_capabilities = strings(&["ALL", "NET_RAW"]);
+        case.config.security.drop_capabilities = strings(&["ALL"]);
+    };
+    assert_eq!(capabilities(both), names(&["NET_RAW"]), "dropping all wins over adding all");
     let unknown = Case::with(|case| case.config.security.add_capabilities = strings(&["FLY"]));
     assert!(unknown.build().unwrap_err().to_string().contains("FLY"));
 }

@@ -1,6 +1,6 @@
 //! CreateContainer.
 
-use crate::container::{ContainerConfig, check};
+use crate::container::{ContainerConfig, check, fits};
 use crate::pod::machine::{Reply, Request};
 use crate::pod::{Error, Pods};
 use berth_core::ContainerId;
@@ -15,6 +15,7 @@ pub async fn create(pods: &Pods, sandbox: &str, config: ContainerConfig) -> Resu
     let id = pods.find_sandbox(sandbox)?;
     let view = pods.view(id).ok_or_else(|| Error::NoSandbox(sandbox.to_owned()))?;
     let record = view.sandbox.as_ref().ok_or_else(|| Error::NoSandbox(sandbox.to_owned()))?;
+    fits(&config, &record.config)?;
     let draft = pods.draft(&record.config, config)?;
     match pods.ask(id, Request::Create(draft)).await? {
         Reply::Container(id) => Ok(id),

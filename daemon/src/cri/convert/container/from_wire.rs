@@ -114,7 +114,13 @@ fn security(context: cri::LinuxContainerSecurityContext) -> Result<ContainerSecu
         readonly_paths: context.readonly_paths,
         seccomp: context.seccomp.map(profile).transpose()?,
         apparmor: context.apparmor.map(profile).transpose()?,
+        selinux: context.selinux_options.and_then(label),
     })
+}
+
+fn label(options: cri::SeLinuxOption) -> Option<String> {
+    let parts = [options.user, options.role, options.r#type, options.level];
+    parts.iter().any(|part| !part.is_empty()).then(|| parts.join(":"))
 }
 
 /// Which containers.
