@@ -133,7 +133,8 @@ impl Blocking {
         what: &'static str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, BlockingError> {
-        let permit = self.room(room).clone().acquire_owned().await.map_err(|_| BlockingError::Closed(what))?;
+        let permit =
+            self.room(room).clone().acquire_owned().await.map_err(|_| BlockingError::Closed(what))?;
         let span = tracing::Span::current();
         let task = tokio::task::spawn_blocking(move || {
             let _permit = permit;

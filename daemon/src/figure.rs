@@ -25,12 +25,7 @@ impl<T: Clone + Send + Sync + 'static> Figure<T> {
     /// The figure as last measured. If that is older than `fresh`, a measurement begins unless one is under way, and
     /// goes on by itself; it is waited for only if nothing is known yet, and no longer than `patience`. None if
     /// nothing is known then.
-    pub async fn get<F>(
-        &self,
-        fresh: Duration,
-        patience: Duration,
-        measure: impl FnOnce() -> F,
-    ) -> Option<T>
+    pub async fn get<F>(&self, fresh: Duration, patience: Duration, measure: impl FnOnce() -> F) -> Option<T>
     where
         F: Future<Output = Option<T>> + Send + 'static,
     {

@@ -104,7 +104,9 @@ impl Probes {
         let silent = || ProbeError::Silent { path: path.to_owned(), within: self.within };
         match tokio::time::timeout(left, answer.wait_for(Option::is_some)).await {
             Ok(Ok(found)) => found.clone().unwrap_or_else(|| Err(silent())),
-            Ok(Err(_)) => Err(failed("look at", path, "the thread that looked at it ended without an answer")),
+            Ok(Err(_)) => {
+                Err(failed("look at", path, "the thread that looked at it ended without an answer"))
+            }
             Err(_) => Err(silent()),
         }
     }

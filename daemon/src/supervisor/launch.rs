@@ -2,6 +2,7 @@
 
 use super::find::greet;
 use super::{Found, Process, Shim};
+use crate::blocking::Room;
 use crate::pod::{Error, Ground, PodPaths};
 use berth_core::SandboxId;
 use berth_proto::shim::ShimClient;
@@ -32,7 +33,10 @@ pub(crate) async fn launch(ground: &Arc<Ground>, id: SandboxId) -> Result<Shim, 
         Ok(shim) => Ok(shim),
         Err(cause) => {
             process.kill_and_wait(id).await?;
-            let cause = format!("{cause}{}", last_words(&paths.file("shim.log")));
+            let log = paths.file("shim.log");
+            let words =
+                ground.block_in(Room::Look, "read the shim's log", move || Ok(last_words(&log))).await;
+            let cause = format!("{cause}{}", words.unwrap_or_default());
             Err(Error::internal("launch the shim", cause))
         }
     }

@@ -17,8 +17,11 @@ pub(super) async fn version(_: &App, _: VersionRequest) -> Result<VersionRespons
 }
 
 pub(super) async fn status(app: &App, request: StatusRequest) -> Result<StatusResponse> {
-    let status = node::status::status(app);
-    let info = if request.verbose { node::info::info(app, &status) } else { Default::default() };
+    let status = node::status::status(app).await?;
+    let info = match request.verbose {
+        true => node::info::info(app, &status).await?,
+        false => Default::default(),
+    };
     Ok(words::status(&status, info))
 }
 

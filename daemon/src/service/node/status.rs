@@ -1,6 +1,8 @@
 //! Whether the node can run pods, and what it can do.
 
 use crate::app::App;
+use crate::blocking::Room;
+use berth_core::Result;
 
 /// One condition of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,10 +42,14 @@ pub struct NodeStatus {
 /// Handler names that [`status`] reports; RunPodSandbox accepts the same.
 pub const HANDLERS: [&str; 2] = ["", "berth"];
 
-/// Looks. Answers from what is known, so it never waits.
-#[must_use]
-pub fn status(app: &App) -> NodeStatus {
-    let network = app.network.status();
+/// Looks. Answers from what is known: plugins and disks are not waited for.
+///
+/// # Errors
+/// The daemon ends.
+pub async fn status(app: &App) -> Result<NodeStatus> {
+    let network = app.network.clone();
+    // It reads the configuration's directory, and gives the very first answer of a plugin a moment.
+    let network = app.blocking.run_in(Room::Look, "look at the network", move || network.status()).await?;
     let network = Condition {
         kind: "NetworkReady",
         holds: network.ready,
@@ -51,7 +57,7 @@ pub fn status(app: &App) -> NodeStatus {
         message: network.message,
     };
     let conditions = vec![condition("RuntimeReady", None), network, mounts(app), store(app)];
-    NodeStatus { conditions, handlers: handlers(&app.host.kernel), supplemental_groups_policy: true }
+    Ok(NodeStatus { conditions, handlers: handlers(&app.host.kernel), supplemental_groups_policy: true })
 }
 
 fn condition(kind: &'static str, problem: Option<(&str, &str)>) -> Condition {
