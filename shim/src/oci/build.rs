@@ -34,9 +34,12 @@ pub(crate) struct Made {
 }
 
 /// Builds the container; on failure nothing of it stays.
-pub(crate) fn build(global: &Global, flags: &Parsed, listen: bool) -> Result<Made, OciError> {
-    // First of all: what is opened from here on must not be taken for what the caller left open.
-    let preserved = preserved(flags)?;
+pub(crate) fn build(
+    global: &Global,
+    flags: &Parsed,
+    preserved: Vec<OwnedFd>,
+    listen: bool,
+) -> Result<Made, OciError> {
     let id = flags.id()?;
     let bundle = flags.value("bundle").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let bundle = std::fs::canonicalize(&bundle).about("open bundle", &bundle)?;
@@ -114,7 +117,8 @@ pub(crate) fn own_stdio() -> Result<Stdio, OciError> {
     Ok(Stdio::Fds([copy(input.as_fd())?, copy(output.as_fd())?, copy(error.as_fd())?]))
 }
 
-/// The descriptors that `--preserve-fds` hands down. To be called before this process opens anything itself.
+/// The descriptors that `--preserve-fds` hands down. To be called before this process opens anything itself: that must not be
+/// taken for what the caller left open.
 pub(crate) fn preserved(flags: &Parsed) -> Result<Vec<OwnedFd>, OciError> {
     let count: i32 = flags.number("preserve-fds")?.unwrap_or(0);
     if !(0..=1024).contains(&count) {

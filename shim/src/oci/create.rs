@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 
-use super::build::{FLAGS, build};
+use super::build::{FLAGS, build, preserved};
 use super::{Global, OciError, flags};
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(FLAGS, args)?;
-    build(global, &flags, true).map(drop)
+    let preserved = preserved(&flags)?;
+    build(global, &flags, preserved, true).map(drop)
 }

@@ -35,7 +35,6 @@ const FLAGS: &[Flag] = &[
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError> {
     let flags = flags::parse(FLAGS, args)?;
-    // First of all: what is opened from here on must not be taken for what the caller left open.
     let preserved = preserved(&flags)?;
     let container = Container::load(global, flags.id()?)?;
     let mut states = vec![Status::Running, Status::Created];

@@ -2,13 +2,14 @@
 
 use std::ffi::OsString;
 
-use super::build::{FLAGS, Made, build};
+use super::build::{FLAGS, Made, build, preserved};
 use super::{Global, OciError, console, flags, wait};
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError> {
     let flags = flags::parse(FLAGS, args)?;
+    let preserved = preserved(&flags)?;
     let signals = wait::Signals::block();
-    let Made { mut created, place } = build(global, &flags, false)?;
+    let Made { mut created, place } = build(global, &flags, preserved, false)?;
     let detach = flags.is_set("detach");
     if let Err(error) = berth_runtime::start(&mut created) {
         let _ = berth_runtime::kill(&created.pidfd, 9);
