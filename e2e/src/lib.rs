@@ -3,8 +3,10 @@
 //! Everything a test makes carries the tag of its run, so that runs beside each other do not meet,
 //! and so that the leak checker can tell its own from everybody else's.
 
+pub mod churn;
 pub mod cri;
 pub mod crictl;
+pub mod faults;
 pub mod harness;
 pub mod image;
 pub mod leak;

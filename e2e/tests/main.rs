@@ -2,10 +2,12 @@
 
 mod bad_images;
 mod bad_requests;
+mod churn;
 mod container;
 mod crictl;
 mod critest;
 mod daemon;
+mod faults;
 mod images;
 mod limits;
 mod logs;
@@ -29,6 +31,8 @@ fn main() -> ExitCode {
         bad_requests::tests(),
         daemon::tests(),
         restart::tests(),
+        faults::tests(),
+        churn::tests(),
     ];
     berth_e2e::harness::main(&tests.concat())
 }

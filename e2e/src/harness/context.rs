@@ -51,10 +51,14 @@ impl Context {
 
     /// A running node of some kind with a registry that serves the sample images.
     pub async fn bed_with(&self, settings: Settings) -> anyhow::Result<Bed> {
-        let node = self.prepared(settings)?;
-        let bed = Bed::lay(node, Registry::start().await?)?;
+        let bed = self.lay(self.prepared(settings)?).await?;
         bed.node.start_daemon().await?;
         Ok(bed)
+    }
+
+    /// A registry with the sample images for a prepared node, whose daemon is the caller's to start.
+    pub async fn lay(&self, node: Arc<Node>) -> anyhow::Result<Bed> {
+        Bed::lay(node, Registry::start().await?)
     }
 
     /// The end of a test that cannot run here; the reason is shown and counted.
