@@ -9,6 +9,7 @@ pub mod crictl;
 pub mod faults;
 pub mod harness;
 pub mod image;
+pub mod kubelet;
 pub mod leak;
 pub mod node;
 pub mod paths;

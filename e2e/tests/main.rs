@@ -9,6 +9,7 @@ mod critest;
 mod daemon;
 mod faults;
 mod images;
+mod kubelet;
 mod limits;
 mod logs;
 mod network;
@@ -20,6 +21,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let tests = [
         critest::tests(),
+        kubelet::tests(),
         slice::tests(),
         crictl::tests(),
         container::tests(),

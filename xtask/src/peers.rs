@@ -73,7 +73,7 @@ const PEERS: [Peer; 5] = [
     },
     Peer {
         module: "kubelet",
-        needed: false,
+        needed: true,
         steps: &[&[
             "build",
             "-trimpath",

@@ -1,0 +1,25 @@
+//! More CPU and memory for a running container.
+
+use super::{cgroup_file, container, id_of};
+use anyhow::Result;
+use berth_e2e::check;
+use berth_e2e::harness::Bed;
+use berth_e2e::kubelet::Kubelet;
+use serde_json::Value;
+
+/// The same container goes on with other limits in its files.
+pub(super) async fn in_place(bed: &Bed, kubelet: &Kubelet, larger: &Value) -> Result<()> {
+    let running = |pod: &Value| container(pod, "c")["state"]["running"].is_object();
+    let before = kubelet.until("resized", "running", running).await?;
+    let memory = |pod: &Value| cgroup_file(bed, pod, "c", &["memory.limit_in_bytes", "memory.max"]);
+    check!(memory(&before)? == (32 << 20).to_string(), "memory before");
+    kubelet.put(larger)?;
+    let told = |pod: &Value| container(pod, "c")["resources"]["limits"]["memory"] == "48Mi";
+    let after = kubelet.until("resized", "resized", told).await?;
+    check!(id_of(&after, "c") == id_of(&before, "c"), "it was started anew: {after:#}");
+    check!(container(&after, "c")["restartCount"] == 0, "{after:#}");
+    check!(memory(&after)? == (48 << 20).to_string(), "memory after");
+    let cpu = cgroup_file(bed, &after, "c", &["cpu.cfs_quota_us", "cpu.max"])?;
+    check!(cpu.split(' ').next() == Some("20000"), "cpu after: {cpu}");
+    Ok(())
+}
