@@ -179,7 +179,6 @@ fn root_file_system(
         Early::Taken(planned) => planned,
         Early::Left(idmaps) => mounts::plan(take_mounts(order), &order.bundle, idmaps)?,
     };
-    let makes_dev = !planned.iter().any(|p| p.options.bind.is_some() && mounts::is_at(&p.mount, "/dev"));
     let spec = &order.spec;
     let linux = linux_of(spec)?;
     let propagation = linux.rootfs_propagation().as_deref().and_then(crate::options::propagation);
@@ -197,7 +196,7 @@ fn root_file_system(
         own_cgroup_namespace: enter::kind_of(order.made | order.make).contains(Namespaces::CGROUP),
         label: linux.mount_label().as_deref().filter(|l| !l.is_empty()),
     };
-    mounts::make(planned, &place)?;
+    let makes_dev = !mounts::make(planned, &place)?;
     if makes_dev {
         devices::make(&root, linux.devices().as_deref().unwrap_or_default(), has_user_namespace(linux))?;
     }

@@ -76,12 +76,26 @@ pub(super) fn take_binds(planned: &mut [Planned], bundle: &Path) -> Result<(), F
     Ok(())
 }
 
-/// Makes every mount.
-pub(super) fn make(planned: Vec<Planned>, place: &Place<'_>) -> Result<(), Failure> {
+/// Makes every mount. Gives whether /dev is now a directory of somebody else's, bound there under whatever name leads to it: no
+/// devices are made in that.
+pub(super) fn make(planned: Vec<Planned>, place: &Place<'_>) -> Result<bool, Failure> {
+    let mut foreign = false;
     for one in planned {
+        let bound = one.options.bind.is_some();
+        let before = identity(place.root);
         make_one(one, place)?;
+        let after = identity(place.root);
+        if before != after {
+            foreign = bound;
+        }
     }
-    Ok(())
+    Ok(foreign)
+}
+
+/// What is at /dev now.
+fn identity(root: &OwnedFd) -> Option<(u64, u64)> {
+    let stat = rustix::fs::fstat(open(root, "/dev").ok()?).ok()?;
+    Some((stat.st_dev, stat.st_ino))
 }
 
 fn make_one(one: Planned, place: &Place<'_>) -> Result<(), Failure> {

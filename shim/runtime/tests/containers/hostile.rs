@@ -15,6 +15,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("hostile::volumes_over_proc_and_sys", volumes_over_proc_and_sys),
     ("hostile::an_id_that_means_no_change", an_id_that_means_no_change),
     ("hostile::dev_behind_a_link", dev_behind_a_link),
+    ("hostile::a_volume_that_becomes_dev", a_volume_that_becomes_dev),
     ("hostile::links_out_of_the_root", links_out_of_the_root),
     ("hostile::working_directory_by_descriptor", working_directory_by_descriptor),
     ("hostile::the_runtimes_binary", the_runtimes_binary),
@@ -159,4 +160,24 @@ fn an_id_that_means_no_change() {
     assert!(error.contains("4294967295"), "{error}");
     b.user = Some(berth_runtime::UserLookup { name: "0".into(), gid: Some(u32::MAX), ..Default::default() });
     assert!(b.try_run().is_err());
+}
+
+fn a_volume_that_becomes_dev() {
+    for destination in ["/data", "dev", "/dev"] {
+        let mut b = Bundle::new("true");
+        let volume = b.dir.join("volume");
+        std::fs::create_dir(&volume).expect("mkdir");
+        std::fs::write(volume.join("ptmx"), "the volume's own").expect("write");
+        symlink("/dev", b.rootfs().join("data")).expect("link");
+        // Nothing else mounted in it, so that all that is found there is the runtime's.
+        b.spec["mounts"]
+            .as_array_mut()
+            .expect("mounts")
+            .retain(|m| !m["destination"].as_str().is_some_and(|d| d.starts_with("/dev/")));
+        b.mount(json!({"destination": destination, "source": volume, "options": ["bind"]}));
+        assert_eq!(b.run().code, 0);
+        let names: Vec<_> =
+            std::fs::read_dir(&volume).expect("dir").flatten().map(|e| e.file_name()).collect();
+        assert_eq!(names, ["ptmx"], "{destination}");
+    }
 }
