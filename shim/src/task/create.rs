@@ -106,8 +106,7 @@ struct Arguments {
 impl Arguments {
     fn create(self, stdio: Stdio) -> Result<Created, CallError> {
         let config = self.bundle.join("config.json");
-        let mut spec = Spec::load(&config)
-            .map_err(|error| CallError::request("bundle", format!("{}: {error}", config.display())))?;
+        let mut spec = load(&self.bundle.join("config.json"))?;
         if let Some(process) = spec.process_mut()
             && process.oom_score_adj().is_none()
         {
@@ -129,6 +128,13 @@ impl Arguments {
             switches: Switches::default(),
         })?)
     }
+}
+
+/// Reads a configuration. From bytes, as everywhere in this binary: a second kind of source would double the parser.
+fn load(config: &Path) -> Result<Spec, CallError> {
+    let bytes = std::fs::read(config).step(|| format!("read {}", config.display()))?;
+    let parsed = serde_json::from_slice(&bytes);
+    parsed.map_err(|error| CallError::request("bundle", format!("{}: {error}", config.display())))
 }
 
 fn arguments(pod: &Pod, request: wire::CreateRequest) -> Result<Arguments, CallError> {

@@ -58,23 +58,21 @@ fn drop_privileges() -> Result<(), CallError> {
 }
 
 /// The calls of the loop, of its way there, and of its end; everything else fails.
+const FILTER: &str = r#"{
+    "defaultAction": "SCMP_ACT_ERRNO",
+    "syscalls": [{
+        "action": "SCMP_ACT_ALLOW",
+        "names": [
+            "prctl", "write", "close", "fcntl", "waitid", "rt_sigprocmask", "rt_sigtimedwait", "rt_sigreturn",
+            "rt_sigaction", "restart_syscall", "futex", "munmap", "sigaltstack", "exit", "exit_group"
+        ]
+    }]
+}"#;
+
 fn filter() -> Result<(), CallError> {
-    let profile = serde_json::json!({
-        "defaultAction": "SCMP_ACT_ERRNO",
-        "syscalls": [{
-            "action": "SCMP_ACT_ALLOW",
-            "names": [
-                "prctl", "write", "close", "fcntl", "waitid", "rt_sigprocmask", "rt_sigtimedwait", "rt_sigreturn",
-                "rt_sigaction", "restart_syscall", "futex", "munmap", "sigaltstack", "exit", "exit_group",
-            ],
-        }],
-    });
-    let invalid = |error: String| std::io::Error::other(error);
-    let profile = serde_json::from_value(profile).map_err(|error| invalid(error.to_string()));
+    let profile = serde_json::from_slice(FILTER.as_bytes()).map_err(std::io::Error::from);
     let program = profile
-        .and_then(|profile| {
-            berth_runtime::seccomp::compile(&profile).map_err(|error| invalid(error.to_string()))
-        })
+        .and_then(|profile| berth_runtime::seccomp::compile(&profile).map_err(std::io::Error::other))
         .step(|| "compile the holder's filter".to_owned())?;
     let listener = berth_sys::seccomp::install(program.bytes(), program.flags());
     listener.step(|| "install the holder's filter".to_owned()).map(drop)
