@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use berth_cgroup::{Driver, Hierarchies};
+use berth_cgroup::{Cgroup, Driver, Hierarchies};
 use berth_runtime::{
     CgroupArgs, CreateArgs, Created, Error, Exec, ExecArgs, ExecProgram, OverlayPlan, Stdio, UserLookup,
 };
@@ -139,6 +139,14 @@ impl Bundle {
 
 impl Drop for Bundle {
     fn drop(&mut self) {
+        // A test that failed half way must not leave its container running.
+        let path = self.spec["linux"]["cgroupsPath"].as_str().unwrap_or_default();
+        let group = berth_cgroup::CgroupPath::parse(Driver::Cgroupfs, path)
+            .map(|path| Cgroup::open(&hierarchies(), &path));
+        if let Ok(Ok(group)) = group {
+            let _ = group.kill();
+            let _ = group.delete();
+        }
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }
