@@ -34,7 +34,7 @@ impl Oci {
         oci.change(|spec| {
             spec["process"]["terminal"] = json!(false);
             spec["process"]["args"] = json!(["sh", "-c", script]);
-            spec["linux"]["cgroupsPath"] = json!(format!("/berth-oci/{}", oci.id));
+            spec["linux"]["cgroupsPath"] = json!(format!("/{}", oci.id));
         });
         Some(oci)
     }
@@ -222,7 +222,7 @@ fn a_maker_that_is_killed_leaves_nothing_that_delete_cannot_end() {
         child.wait().expect("wait");
         oci.end();
         let left: Vec<_> = ["memory", "pids", "unified"]
-            .map(|name| PathBuf::from("/sys/fs/cgroup").join(name).join("berth-oci").join(&oci.id))
+            .map(|name| PathBuf::from("/sys/fs/cgroup").join(name).join(&oci.id))
             .into_iter()
             .filter(|path| path.exists())
             .collect();

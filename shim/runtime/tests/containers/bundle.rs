@@ -199,7 +199,7 @@ pub(crate) fn pipes() -> (File, Stdio) {
 pub(crate) fn groups_named(id: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/sys/fs/cgroup").expect("cgroups").flatten() {
-        let path = entry.path().join("berth-rt").join(id);
+        let path = entry.path().join(id);
         if path.exists() && !entry.path().is_symlink() {
             found.push(path);
         }
@@ -255,7 +255,7 @@ fn spec(id: &str, script: &str) -> Value {
             {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"]}
         ],
         "linux": {
-            "cgroupsPath": format!("/berth-rt/{id}"),
+            "cgroupsPath": format!("/{id}"),
             "namespaces": [
                 {"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}, {"type": "cgroup"}
             ],
