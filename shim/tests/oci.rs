@@ -73,7 +73,8 @@ impl Oci {
     }
 
     fn end(&self) {
-        assert!(self.quietly(&["delete", "--force", &self.id]));
+        let output = self.run(&["delete", "--force", &self.id]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(self.status(), "gone");
     }
 }
@@ -214,7 +215,7 @@ fn one_who_connects_and_says_nothing_does_not_hold_up_the_start() {
 #[test]
 fn a_maker_that_is_killed_leaves_nothing_that_delete_cannot_end() {
     let Some(oci) = Oci::new("killed", "sleep 60") else { return };
-    for delay in [0, 5, 10, 15, 20, 30] {
+    for delay in [0, 1, 2, 4, 6, 8, 10, 12, 15, 20, 30, 40] {
         let mut maker = oci.command(&["create", "--bundle", oci.bundle(), &oci.id]);
         let mut child = maker.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("create");
         std::thread::sleep(std::time::Duration::from_millis(delay));

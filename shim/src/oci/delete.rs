@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 
 use berth_cgroup::CgroupError;
+use berth_runtime::Context;
+use oci_spec::runtime::Spec;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::container::{Container, Status};
@@ -37,7 +39,12 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
         Err(OciError::Cgroup(CgroupError::NotFound { .. })) => None,
         Err(error) => return Err(error),
     };
-    for warning in berth_runtime::delete_parts(&container.context()?, cgroup.as_ref())? {
+    let context = match container.context() {
+        // Its maker was killed before the configuration was written: there are no hooks to run.
+        Err(_) if force => Context::from_spec(id, &container.record.bundle, Spec::default())?,
+        other => other?,
+    };
+    for warning in berth_runtime::delete_parts(&context, cgroup.as_ref())? {
         global.log.warn(&warning);
     }
     container.place.remove()
