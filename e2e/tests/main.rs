@@ -2,6 +2,7 @@
 
 mod bad_images;
 mod bad_requests;
+mod cases_faulty;
 mod churn;
 mod container;
 mod crictl;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         restart::tests(),
         faults::tests(),
         churn::tests(),
+        cases_faulty::tests(),
     ];
     berth_e2e::harness::main(&tests.concat())
 }
