@@ -74,8 +74,7 @@ async fn exec_has_the_containers_surroundings(context: Context) -> Result<()> {
     cri.pull(&image).await?;
     let pod = bed.pod("around").await?;
     let mut config = podspec::container("c", &image, &["sleep", "1000"]);
-    config.envs =
-        vec![wire::KeyValue { key: "ASKED".to_owned(), value: b"a=b c".to_vec(), ..Default::default() }];
+    config.envs = vec![wire::KeyValue { key: "ASKED".to_owned(), value: b"a=b c".to_vec() }];
     let id = bed.start(&pod, &config).await?;
     let answer = cri.exec(&id, &["tool"], 10).await.context("a program that only the image's PATH finds")?;
     check!(text(&answer.stdout) == "tool in /opt\n", "{answer:?}");
