@@ -57,6 +57,7 @@ runtime_service! {
         list_container_stats(ListContainerStatsRequest) -> ListContainerStatsResponse: Cheap, "ListContainerStats", container::list_container_stats;
         pod_sandbox_stats(PodSandboxStatsRequest) -> PodSandboxStatsResponse: Cheap, "PodSandboxStats", sandbox::pod_sandbox_stats;
         list_pod_sandbox_stats(ListPodSandboxStatsRequest) -> ListPodSandboxStatsResponse: Cheap, "ListPodSandboxStats", sandbox::list_pod_sandbox_stats;
+        update_pod_sandbox_resources(UpdatePodSandboxResourcesRequest) -> UpdatePodSandboxResourcesResponse: Cheap, "UpdatePodSandboxResources", sandbox::update_pod_sandbox_resources;
     }
     missing {
         exec(ExecRequest) -> ExecResponse: "Exec";
@@ -67,7 +68,6 @@ runtime_service! {
         restore_pod(RestorePodRequest) -> RestorePodResponse: "RestorePod";
         list_metric_descriptors(ListMetricDescriptorsRequest) -> ListMetricDescriptorsResponse: "ListMetricDescriptors";
         list_pod_sandbox_metrics(ListPodSandboxMetricsRequest) -> ListPodSandboxMetricsResponse: "ListPodSandboxMetrics";
-        update_pod_sandbox_resources(UpdatePodSandboxResourcesRequest) -> UpdatePodSandboxResourcesResponse: "UpdatePodSandboxResources";
     }
     missing_streams {
         stream_pod_sandboxes(StreamPodSandboxesRequest) -> StreamPodSandboxesResponse: StreamPodSandboxesStream, "StreamPodSandboxes";

@@ -21,5 +21,8 @@ pub(super) async fn in_place(bed: &Bed, kubelet: &Kubelet, larger: &Value) -> Re
     check!(memory(&after)? == (48 << 20).to_string(), "memory after");
     let cpu = cgroup_file(bed, &after, "c", &["cpu.cfs_quota_us", "cpu.max"])?;
     check!(cpu.split(' ').next() == Some("20000"), "cpu after: {cpu}");
+    // Told after the pod's cgroup was written.
+    let complaint = kubelet.complaint("UpdatePodSandboxResources");
+    check!(complaint.is_none(), "the kubelet says {complaint:?}");
     Ok(())
 }

@@ -63,3 +63,11 @@ pub(super) async fn list_pod_sandbox_stats(
     let found = sandbox::list_stats(&app.pods, &words::stats_filter(request.filter)).await;
     Ok(ListPodSandboxStatsResponse { stats: found.iter().map(words::stats).collect() })
 }
+
+pub(super) async fn update_pod_sandbox_resources(
+    app: &App,
+    request: UpdatePodSandboxResourcesRequest,
+) -> Result<UpdatePodSandboxResourcesResponse> {
+    sandbox::update(&app.pods, &request.pod_sandbox_id)?;
+    Ok(UpdatePodSandboxResourcesResponse {})
+}
