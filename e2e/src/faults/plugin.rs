@@ -12,7 +12,7 @@ pub enum Mood {
     Well,
     /// Ends with an error of the specification's form.
     Fails,
-    /// Never answers.
+    /// Does not answer within the time that it is given.
     Hangs,
 }
 
@@ -71,7 +71,7 @@ conf=$(cat)
 [ "$CNI_COMMAND" = VERSION ] && {{ echo '{{"cniVersion":"1.1.0","supportedVersions":["1.0.0","1.1.0"]}}'; exit 0; }}
 case "$(cat {mood} 2>/dev/null)" in
 "$CNI_COMMAND Fails") echo '{{"cniVersion":"1.1.0","code":100,"msg":"in a bad mood"}}'; exit 1 ;;
-"$CNI_COMMAND Hangs") exec sleep 1000 ;;
+"$CNI_COMMAND Hangs") exec sleep 100 ;;
 esac
 [ "$CNI_COMMAND" = ADD ] || exit 0
 printf %s "$conf" | python3 -c 'import json,sys; print(json.dumps(json.load(sys.stdin)["prevResult"]))'
