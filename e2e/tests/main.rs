@@ -2,6 +2,7 @@
 
 mod bad_images;
 mod bad_requests;
+mod cases;
 mod cases_faulty;
 mod churn;
 mod container;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
         network::tests(),
         bad_images::tests(),
         bad_requests::tests(),
+        cases::tests(),
         daemon::tests(),
         restart::tests(),
         faults::tests(),
