@@ -15,31 +15,57 @@ use berth_e2e::{paths, tests};
 use serde_json::Value;
 use std::time::Duration;
 
-tests![; minutes 7 [builtin, cni]];
+tests![; minutes 7 [builtin, cni]; long [oldest]];
 
 /// Less than the runner's: the inside must be able to tidy up before the outside gives up.
 const LIMIT: Duration = Duration::from_secs(330);
 
+/// Which kubelet on which node.
+struct Setting {
+    /// The test's name.
+    name: &'static str,
+    program: &'static str,
+    network: NetworkMode,
+    gates: &'static [(&'static str, bool)],
+    /// Whether it resizes static pods in place.
+    resizes: bool,
+}
+
+/// With this gate the kubelet's figures come from the runtime.
+const FIGURES: (&str, bool) = ("PodAndContainerStatsFromCRI", true);
+
 async fn builtin(context: Context) -> Result<()> {
-    // With this gate the kubelet's figures come from the runtime.
-    story(context, "kubelet::builtin", NetworkMode::Builtin, &[("PodAndContainerStatsFromCRI", true)]).await
+    let network = NetworkMode::Builtin;
+    let name = "kubelet::builtin";
+    story(context, &Setting { name, program: "kubelet", network, gates: &[FIGURES], resizes: true }).await
 }
 
 async fn cni(context: Context) -> Result<()> {
-    story(context, "kubelet::cni", NetworkMode::Cni, &[]).await
+    let network = NetworkMode::Cni;
+    let name = "kubelet::cni";
+    story(context, &Setting { name, program: "kubelet", network, gates: &[], resizes: true }).await
 }
 
-async fn story(context: Context, name: &str, network: NetworkMode, gates: &[(&str, bool)]) -> Result<()> {
-    let program = paths::peer("kubelet")?;
-    if !place::entered(name).await? {
+/// The oldest line that is supported.
+async fn oldest(context: Context) -> Result<()> {
+    let network = NetworkMode::Builtin;
+    // There the crash loop's pause can only be set by a gate.
+    let gates = &[FIGURES, ("KubeletCrashLoopBackOffMax", true)];
+    let name = "kubelet::oldest";
+    story(context, &Setting { name, program: "kubelet-1.34", network, gates, resizes: false }).await
+}
+
+async fn story(context: Context, setting: &Setting) -> Result<()> {
+    let program = paths::peer(setting.program)?;
+    if !place::entered(setting.name).await? {
         return Ok(());
     }
-    let bed = context.bed_with(Settings::network(network)).await?;
-    let mut kubelet = Kubelet::start(&bed.node, &program, gates).await?;
-    let told = tokio::time::timeout(LIMIT, pods(&bed, &mut kubelet, !gates.is_empty())).await;
+    let bed = context.bed_with(Settings::network(setting.network)).await?;
+    let mut kubelet = Kubelet::start(&bed.node, &program, setting.gates).await?;
+    let told = tokio::time::timeout(LIMIT, pods(&bed, &mut kubelet, setting)).await;
     let complaints = kubelet.errors(15);
     let stopped = kubelet.stop().await;
-    if network == NetworkMode::Cni {
+    if setting.network == NetworkMode::Cni {
         // The plugin made the bridge; it stays, so it is the test's to remove.
         let bridge = bed.node.tag().bridge();
         tokio::process::Command::new("ip").args(["link", "delete", &bridge]).status().await?;
@@ -48,7 +74,7 @@ async fn story(context: Context, name: &str, network: NetworkMode, gates: &[(&st
     told.with_context(|| format!("the kubelet's last complaints:\n{complaints}")).and(stopped)
 }
 
-async fn pods(bed: &Bed, kubelet: &mut Kubelet, figures: bool) -> Result<()> {
+async fn pods(bed: &Bed, kubelet: &mut Kubelet, setting: &Setting) -> Result<()> {
     let image = bed.image("busybox:1");
     let trace = kubelet.dir().join("trace").display().to_string();
     for pod in [
@@ -63,11 +89,15 @@ async fn pods(bed: &Bed, kubelet: &mut Kubelet, figures: bool) -> Result<()> {
     whole::limits_in_files(bed, kubelet).await?;
     whole::inside(kubelet).await?;
     whole::reached(bed, kubelet).await?;
-    resize::in_place(bed, kubelet, &manifests::resized(&image, "200m", "48Mi")).await?;
+    let larger = manifests::resized(&image, "200m", "48Mi");
+    match setting.resizes {
+        true => resize::in_place(bed, kubelet, &larger).await?,
+        false => resize::refused(kubelet, &larger).await?,
+    }
     failing::unhealthy_is_restarted(kubelet).await?;
     failing::crashes_again_and_again(bed, kubelet).await?;
     failing::out_of_memory(kubelet).await?;
-    whole::figures(kubelet, figures).await?;
+    whole::figures(kubelet, setting.gates.contains(&FIGURES)).await?;
     restart::unnoticed(bed, kubelet).await?;
     deletion::graceful(bed, kubelet).await
 }

@@ -19,7 +19,7 @@ struct Peer {
     steps: &'static [Step],
 }
 
-const PEERS: [Peer; 5] = [
+const PEERS: [Peer; 6] = [
     Peer {
         module: "critools",
         needed: true,
@@ -80,6 +80,17 @@ const PEERS: [Peer; 5] = [
             "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.37.2",
             "-o=OUT/",
             "tool",
+        ]],
+    },
+    Peer {
+        module: "kubelet-1.34",
+        needed: false,
+        steps: &[&[
+            "build",
+            "-trimpath",
+            "-ldflags=-s -w -X k8s.io/component-base/version.gitVersion=v1.34.4",
+            "-o=OUT/kubelet-1.34",
+            "k8s.io/kubernetes/cmd/kubelet",
         ]],
     },
 ];

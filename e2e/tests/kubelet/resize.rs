@@ -26,3 +26,19 @@ pub(super) async fn in_place(bed: &Bed, kubelet: &Kubelet, larger: &Value) -> Re
     check!(complaint.is_none(), "the kubelet says {complaint:?}");
     Ok(())
 }
+
+/// Older kubelets resize only what an API server gave them: 1.34 says so, and the container goes on as it was.
+pub(super) async fn refused(kubelet: &Kubelet, larger: &Value) -> Result<()> {
+    let running = |pod: &Value| container(pod, "c")["state"]["running"].is_object();
+    let before = kubelet.until("resized", "running", running).await?;
+    kubelet.put(larger)?;
+    let said = |pod: &Value| {
+        let mut all = pod["status"]["conditions"].as_array().into_iter().flatten();
+        all.any(|c| {
+            c["reason"] == "Infeasible" && c["message"] == "In-place resize of static-pods is not supported"
+        })
+    };
+    let after = kubelet.until("resized", "refused", said).await?;
+    check!(id_of(&after, "c") == id_of(&before, "c"), "it was started anew: {after:#}");
+    Ok(())
+}
