@@ -105,7 +105,6 @@ struct Arguments {
 
 impl Arguments {
     fn create(self, stdio: Stdio) -> Result<Created, CallError> {
-        let config = self.bundle.join("config.json");
         let mut spec = load(&self.bundle.join("config.json"))?;
         if let Some(process) = spec.process_mut()
             && process.oom_score_adj().is_none()
