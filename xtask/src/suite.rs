@@ -8,8 +8,8 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 const TOOLS: Stage = Stage::minutes("tools", 8);
-const HOUSE: Stage = Stage::minutes("house rules", 4);
-const BUILD: Stage = Stage::minutes("build", 8);
+const HOUSE: Stage = Stage::minutes("house rules", 2);
+const BUILD: Stage = Stage::minutes("build", 12);
 const UNIT: Stage = Stage::minutes("unit", 3);
 const END_TO_END: Stage = Stage::minutes("end to end", 20);
 /// The end-to-end stage with the long runs.
@@ -76,7 +76,7 @@ fn end_to_end(all: bool, filters: &[&String]) -> Command {
     let mut command = process::cargo("test");
     command.args(["--release", "--package", "berth-e2e", "--no-fail-fast"]);
     if !filters.is_empty() {
-        command.args(["--test", "e2e"]);
+        command.args(["--test", "e2e", "--test", "oci"]);
     }
     command.arg("--").args(filters);
     command.env("BERTH_E2E_TOOLS", layout::tools());
