@@ -4,6 +4,7 @@ mod apt;
 mod clean;
 mod counts;
 mod deny;
+mod fuzz;
 mod layout;
 mod peers;
 mod process;
@@ -22,6 +23,7 @@ usage: cargo xtask <command>
   tools [--all]                  install and build what tests and benchmarks need
   tidy                           the house rules: arrows, walls, module comments, unsafe
   deny                           licences, duplicates and sources of every dependency
+  fuzz [target] [--seconds N]    give the parsers inputs without end, 180 s each
   bench pod [--pods N]           Berth beside containerd; writes BENCHMARKS.md (needs root)
   clean                          take down what killed test runs left behind (needs root)
 ";
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         "tools" => peers::run(rest),
         "tidy" => tidy::run(),
         "deny" => deny::run(),
+        "fuzz" => fuzz::run(rest),
         "bench" => product::bench(rest),
         "clean" => clean::run(),
         "help" | "--help" | "-h" => {

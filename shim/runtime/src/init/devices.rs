@@ -107,8 +107,7 @@ fn make_one(directory: &OwnedFd, name: &Path, node: &Node) -> Result<(), Failure
 /// by now be a link to a file of the host's.
 fn give_away(directory: &OwnedFd, name: &Path, node: &Node) -> Result<(), Failure> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let made =
-        rustix::fs::openat(directory, name, flags, Mode::empty()).at("look at device", &node.path)?;
+    let made = rustix::fs::openat(directory, name, flags, Mode::empty()).at("look at device", &node.path)?;
     let stat = rustix::fs::fstat(&made).at("look at device", &node.path)?;
     if FileType::from_raw_mode(stat.st_mode) != node.kind || stat.st_rdev != node.number {
         return Err(Failure::refused("make device", Some(&node.path), "somebody else put something there"));
