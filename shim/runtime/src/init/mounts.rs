@@ -111,6 +111,9 @@ impl Kernel {
 /// Makes every mount.
 pub(super) fn make(planned: Vec<Planned>, place: &Place<'_>) -> Result<Made, Failure> {
     let mut made = Made::default();
+    // Made first, so that a link of the image's that leads nowhere yet cannot lead into a volume later without being noticed. Where
+    // nothing can be made there is nothing to notice either.
+    let _ = make_in_root(place.root, Path::new("/dev"), Kind::Directory);
     for one in planned {
         let bound = one.options.bind.is_some();
         let (proc, sys) = (is_at(&one.mount, "/proc"), is_at(&one.mount, "/sys"));
