@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| berth_fuzz::checks::cgroup_path(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| berth_fuzz::check("cgroup_path", data));

@@ -2,4 +2,4 @@
 
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| berth_fuzz::checks::seccomp(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| berth_fuzz::check("seccomp", data));

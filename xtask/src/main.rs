@@ -3,6 +3,7 @@
 mod apt;
 mod clean;
 mod counts;
+mod crates;
 mod deny;
 mod fuzz;
 mod layout;
@@ -24,7 +25,7 @@ usage: cargo xtask <command>
   tidy                           the house rules: arrows, walls, module comments, unsafe
   deny                           licences, duplicates and sources of every dependency
   fuzz [target] [--seconds N]    give the parsers inputs without end, 180 s each
-  bench pod [--pods N]           Berth beside containerd; writes BENCHMARKS.md (needs root)
+  bench SUBJECT                  Berth beside its peers: pod, node or runtime; writes its section of BENCHMARKS.md (needs root)
   clean                          take down what killed test runs left behind (needs root)
 ";
 

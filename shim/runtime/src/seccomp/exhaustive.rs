@@ -8,8 +8,10 @@ use super::interpreter::{AARCH64, ARM, I386, Reading, X86_64, profile, run};
 
 const KILL_PROCESS: u32 = 0x8000_0000;
 
-/// Machines, the architectures that a profile for them names, and the conventions with their audit words that are then open.
-const MACHINES: [(&str, &str, &[(u32, Abi)]); 6] = [
+/// A machine, the architectures that a profile for it names, and the conventions with their audit words that are then open.
+type Machine = (&'static str, &'static str, &'static [(u32, Abi)]);
+
+const MACHINES: [Machine; 6] = [
     ("x86_64", "", &[(X86_64, Abi::X86_64 { x32: false })]),
     ("x86_64", r#""SCMP_ARCH_X86""#, &[(X86_64, Abi::X86_64 { x32: false }), (I386, Abi::X86)]),
     (

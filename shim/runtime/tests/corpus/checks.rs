@@ -4,14 +4,14 @@ use berth_cgroup::{CgroupPath, Driver};
 use berth_runtime::parse;
 
 /// A check of one input; panics when something does not hold.
-pub type Check = fn(&[u8]);
+pub(crate) type Check = fn(&[u8]);
 
 /// Every target by the name of its folder in `fuzz/corpus`.
-pub const TARGETS: [(&str, Check); 4] =
+pub(crate) const TARGETS: [(&str, Check); 4] =
     [("spec", spec), ("mount_options", mount_options), ("cgroup_path", cgroup_path), ("seccomp", seccomp)];
 
 /// A config.json is refused with a reason, or accepted for good: what is written of it is accepted as the same.
-pub fn spec(data: &[u8]) {
+pub(crate) fn spec(data: &[u8]) {
     match parse::spec(data) {
         Err(reason) => assert!(!reason.trim().is_empty(), "refused without a reason"),
         Ok(spec) => {
@@ -25,7 +25,7 @@ pub fn spec(data: &[u8]) {
 const ATIME: u64 = 0x70;
 
 /// Options, one a line: none is lost, none is both set and cleared, and saying all of it twice changes nothing.
-pub fn mount_options(data: &[u8]) {
+pub(crate) fn mount_options(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let options: Vec<String> = text.lines().map(str::to_owned).collect();
     let sorted = parse::mount_options(&options);
@@ -42,7 +42,7 @@ pub fn mount_options(data: &[u8]) {
 }
 
 /// A path stays below the mount points, reads again as the same, and has one driver's form only.
-pub fn cgroup_path(data: &[u8]) {
+pub(crate) fn cgroup_path(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let forms = [Driver::Cgroupfs, Driver::Systemd].map(|driver| CgroupPath::parse(driver, text));
     assert!(forms.iter().filter(|form| form.is_ok()).count() < 2, "{text:?} has both drivers' form");
@@ -63,7 +63,7 @@ pub fn cgroup_path(data: &[u8]) {
 }
 
 /// A program is one that the kernel takes: by its own rules for classic filters.
-pub fn seccomp(data: &[u8]) {
+pub(crate) fn seccomp(data: &[u8]) {
     let Ok(program) = parse::seccomp(data) else { return };
     let (instructions, rest) = program.bytes().as_chunks::<8>();
     assert!(rest.is_empty() && !instructions.is_empty() && instructions.len() <= 4096);
