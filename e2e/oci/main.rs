@@ -2,10 +2,13 @@
 
 mod matrix;
 mod version;
+mod vm;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tests = [matrix::tests(), version::tests()];
-    berth_e2e::harness::main(&tests.concat())
+    let tests = [matrix::tests(), version::tests(), vm::tests()];
+    let code = berth_e2e::harness::main(&tests.concat());
+    berth_e2e::vm::end();
+    code
 }

@@ -14,14 +14,17 @@ const UNPACKED: [&str; 3] = ["busybox-static", "busybox", "nginx"];
 
 /// Installs and unpacks what is missing.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let missing: Vec<&str> = INSTALLED.into_iter().filter(|name| !installed(name)).collect();
-    if !missing.is_empty() {
-        install(&missing)?;
-    }
+    need(&INSTALLED)?;
     for name in UNPACKED {
         unpack(name)?;
     }
     Ok(())
+}
+
+/// Installs those of these packages that are missing.
+pub(crate) fn need(packages: &[&'static str]) -> anyhow::Result<()> {
+    let missing: Vec<&str> = packages.iter().copied().filter(|name| !installed(name)).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
 }
 
 fn installed(name: &str) -> bool {

@@ -4,6 +4,7 @@ mod apt;
 mod clean;
 mod counts;
 mod deny;
+mod guest;
 mod layout;
 mod peers;
 mod process;

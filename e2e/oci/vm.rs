@@ -1,0 +1,10 @@
+//! In a virtual machine with systemd as process 1, once for each way that it lays out control groups.
+
+mod smoke;
+
+use berth_e2e::harness::Test;
+
+/// The tests of every module, those of one mode together: a change of mode costs a start of the machine.
+pub(crate) fn tests() -> Vec<Test> {
+    [smoke::tests()].concat()
+}
