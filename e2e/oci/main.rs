@@ -1,13 +1,15 @@
 //! The end-to-end tests of the low-level runtime and of its shim under foreign callers. See `cargo xtask test`.
 
+mod cve;
 mod matrix;
+mod stress;
 mod version;
 mod vm;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tests = [matrix::tests(), version::tests(), vm::tests()];
+    let tests = [cve::tests(), matrix::tests(), stress::tests(), version::tests(), vm::tests()];
     let code = berth_e2e::harness::main(&tests.concat());
     berth_e2e::vm::end();
     code

@@ -17,7 +17,7 @@ async fn ends(_context: Context) -> Result<()> {
     let mut case = Case::cgroupfs(Mode::Unified).await?;
     case.start("nested", &spec("/berth-case/nested", &json!({}), NESTED)).await?;
     let group = "/sys/fs/cgroup$(unified nested)";
-    case.ok(&format!("until_true '[ -s {group}/inner/most/cgroup.procs ]'")).await?;
+    case.ok(&format!("until_true 'grep -q . {group}/inner/most/cgroup.procs'")).await?;
     // Frozen, nothing counts; thawed, it goes on.
     let frozen = "oci pause nested; oci state nested | grep -q '\"paused\"'; a=$(cat /root/rootfs/count); sleep 2; \
         [ $a = $(cat /root/rootfs/count) ] || fail still counting; oci resume nested; until_true '[ $a != \"$(cat /root/rootfs/count)\" ]'";
