@@ -4,6 +4,7 @@ mod pods;
 mod server;
 
 use anyhow::{Context as _, Result};
+use berth_e2e::cri::Cri;
 use berth_e2e::harness::{Context, Test};
 use berth_e2e::{check, podspec, tests};
 use berth_proto::cri as wire;
@@ -72,15 +73,7 @@ async fn scopes_of_pods(_context: Context) -> Result<()> {
     let path = format!("/berthpods.slice/berth-{id}.scope");
     let systemd = groups.lines().filter(|line| line.starts_with("0::") || line.contains(":memory:"));
     check!(systemd.clone().count() > 0 && systemd.clone().all(|line| line.ends_with(&path)), "{groups}");
-    // The unit's own affinity is none of the container's business.
-    let seen = cri.exec(&id, &["grep", "Cpus_allowed_list", "/proc/self/status"], 30).await?;
-    check!(seen.stdout.ends_with(b"0-1\n"), "{:?}", String::from_utf8_lossy(&seen.stdout));
-    let stats = cri.stats(&id).await?;
-    check!(stats.memory.is_some_and(|m| m.usage_bytes.is_some_and(|v| v.value > 0)), "no memory figure");
-    let stats = wire::PodSandboxStatsRequest { pod_sandbox_id: pod.clone() };
-    let stats = cri.runtime.pod_sandbox_stats(stats).await?.into_inner();
-    let count = stats.stats.and_then(|s| s.linux).and_then(|l| l.process).and_then(|p| p.process_count);
-    check!(count.is_some_and(|count| count.value > 0), "process_count {count:?}");
+    figures(&mut cri, &pod, &id).await?;
     let refused = cri.run_pod(&pods::config("/berth-wrong/pod", "wrong")).await;
     let text = refused.err().context("a path was accepted as a parent by the systemd driver")?.to_string();
     check!(text.contains("systemd") && text.contains("cgroupfs"), "{text}");
@@ -90,6 +83,19 @@ async fn scopes_of_pods(_context: Context) -> Result<()> {
         &["/sys/fs/cgroup", "-name", "*:*", "-o", "-name", "berth-wrong", "-o", "-name", "berth-*.scope"],
     )?;
     check!(left.is_empty(), "{left}");
+    Ok(())
+}
+
+async fn figures(cri: &mut Cri, pod: &str, id: &str) -> Result<()> {
+    // The unit's own affinity is none of the container's business.
+    let seen = cri.exec(id, &["grep", "Cpus_allowed_list", "/proc/self/status"], 30).await?;
+    check!(seen.stdout.ends_with(b"0-1\n"), "{:?}", String::from_utf8_lossy(&seen.stdout));
+    let stats = cri.stats(id).await?;
+    check!(stats.memory.is_some_and(|m| m.usage_bytes.is_some_and(|v| v.value > 0)), "no memory figure");
+    let stats = wire::PodSandboxStatsRequest { pod_sandbox_id: pod.to_owned() };
+    let stats = cri.runtime.pod_sandbox_stats(stats).await?.into_inner();
+    let count = stats.stats.and_then(|s| s.linux).and_then(|l| l.process).and_then(|p| p.process_count);
+    check!(count.is_some_and(|count| count.value > 0), "process_count {count:?}");
     Ok(())
 }
 
@@ -106,18 +112,32 @@ async fn never_started(_context: Context) -> Result<()> {
     let server = Server::start("").await?;
     let mut cri = server.cri().await?;
     let (pod, healthy) = start_in(&server, "berthnever.slice", "never", &["sleep", "100000"]).await?;
-    let pod_config = pods::config("berthnever.slice", "never");
     let script = "printf '#!/no/interpreter\\n' >/tmp/script; chmod 755 /tmp/script; echo x >/tmp/plain; chmod 644 /tmp/plain";
     cri.exec(&healthy, &["sh", "-c", script], 30).await?;
+    entrypoints(&server, &mut cri, &pod).await?;
+    execs(&mut cri, &healthy).await?;
+    // The node is out of network namespaces: said so, and the pod can be tried again.
+    let most = std::fs::read_to_string("/proc/sys/user/max_net_namespaces")?;
+    std::fs::write("/proc/sys/user/max_net_namespaces", "0")?;
+    let refused = cri.run_pod(&pods::config("berthnever.slice", "nonet")).await;
+    std::fs::write("/proc/sys/user/max_net_namespaces", most)?;
+    let error = refused.err().context("a pod without a network namespace started")?;
+    check!(error.message().contains("ENOSPC") || error.message().contains("No space left"), "{error}");
+    cri.run_pod(&pods::config("berthnever.slice", "nonet")).await.context("the second try")?;
+    server.clean().await
+}
+
+async fn entrypoints(server: &Server, cri: &mut Cri, pod: &str) -> Result<()> {
+    let pod_config = pods::config("berthnever.slice", "never");
     for (program, errno) in [
         ("/no/such", "ENOENT"),
         ("/etc/passwd", "EACCES"),
         ("/etc", "EACCES"),
         ("/no/\"quoted\u{1}\"", "ENOENT"),
     ] {
-        let image = image(&server).await?;
+        let image = image(server).await?;
         let config = podspec::container("bad", &image, &[program]);
-        let id = cri.create(&pod, &config, &pod_config).await?;
+        let id = cri.create(pod, &config, &pod_config).await?;
         let error = cri.start(&id).await.err().with_context(|| format!("{program} started"))?;
         check!(error.message().contains(errno), "{program}: {error}");
         let status = cri.container(&id).await?;
@@ -131,10 +151,14 @@ async fn never_started(_context: Context) -> Result<()> {
             "cgroups of {program}"
         );
     }
+    Ok(())
+}
+
+async fn execs(cri: &mut Cri, healthy: &str) -> Result<()> {
     for (program, errno) in
         [("/no/such", "ENOENT"), ("/tmp/script", "ENOENT"), ("/tmp/plain", "EACCES"), ("/tmp", "EACCES")]
     {
-        match cri.exec(&healthy, &[program], 30).await {
+        match cri.exec(healthy, &[program], 30).await {
             Ok(answer) => check!(
                 answer.exit_code != 0 && String::from_utf8_lossy(&answer.stderr).contains(errno),
                 "exec of {program}: {answer:?}"
@@ -142,15 +166,7 @@ async fn never_started(_context: Context) -> Result<()> {
             Err(error) => check!(error.message().contains(errno), "exec of {program}: {error}"),
         }
     }
-    // The node is out of network namespaces: said so, and the pod can be tried again.
-    let most = std::fs::read_to_string("/proc/sys/user/max_net_namespaces")?;
-    std::fs::write("/proc/sys/user/max_net_namespaces", "0")?;
-    let refused = cri.run_pod(&pods::config("berthnever.slice", "nonet")).await;
-    std::fs::write("/proc/sys/user/max_net_namespaces", most)?;
-    let error = refused.err().context("a pod without a network namespace started")?;
-    check!(error.message().contains("ENOSPC") || error.message().contains("No space left"), "{error}");
-    cri.run_pod(&pods::config("berthnever.slice", "nonet")).await.context("the second try")?;
-    server.clean().await
+    Ok(())
 }
 
 /// A privileged init that moved itself into a group of its own: probes go on working.
@@ -166,7 +182,7 @@ async fn moved_init(_context: Context) -> Result<()> {
     let script =
         format!("mkdir {group}/q && echo 1 >{group}/q/cgroup.procs && echo moved; exec sleep 100000");
     let mut config = podspec::container("c", &image, &["sh", "-c", &script]);
-    config.envs = vec![wire::KeyValue { key: "A".to_owned(), value: b"1".to_vec(), ..Default::default() }];
+    config.envs = vec![wire::KeyValue { key: "A".to_owned(), value: b"1".to_vec() }];
     podspec::security(&mut config).privileged = true;
     let id = cri.create(&pod, &config, &pod_config).await?;
     cri.start(&id).await?;

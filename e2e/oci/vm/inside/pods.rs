@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result};
 use berth_e2e::podspec;
 use berth_proto::cri as wire;
 
-/// A pod's configuration in the host's network, with this cgroup parent.
+/// A pod's configuration with this cgroup parent.
 pub(super) fn config(parent: &str, name: &str) -> wire::PodSandboxConfig {
     let namespaces =
         wire::NamespaceOption { pid: wire::NamespaceMode::Container.into(), ..Default::default() };
