@@ -93,7 +93,7 @@ async fn scopes(_context: Context) -> Result<()> {
 /// An update, in the files also after a reload; one that cannot be carried out whole leaves all as it was.
 async fn changed(case: &mut Case, name: &str) -> Result<()> {
     let change = json!({
-        "memory": {"limit": 134_217_728, "swap": 134_217_728}, "cpu": {"shares": 1024, "cpus": "0-1", "quota": -1},
+        "memory": {"limit": 134_217_728, "swap": 134_217_728}, "cpu": {"shares": 1024, "cpus": "0-1", "quota": 30_000},
         "pids": {"limit": 60}, "unified": {"memory.high": "max"},
     });
     let update = |change: &Value| format!("oci update --resources - {name} <<'JSON'\n{change}\nJSON");
@@ -104,7 +104,7 @@ async fn changed(case: &mut Case, name: &str) -> Result<()> {
         ("memory.low", "16777216"),
         ("memory.high", "max"),
         ("cpu.weight", "100"),
-        ("cpu.max", "max 50000"),
+        ("cpu.max", "30000 50000"),
         ("cpuset.cpus", "0-1"),
         ("pids.max", "60"),
         ("io.weight", "default 4950"),
