@@ -4,10 +4,13 @@ mod cve;
 mod matrix;
 mod stress;
 mod version;
+mod vm;
 
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tests = [cve::tests(), matrix::tests(), stress::tests(), version::tests()];
-    berth_e2e::harness::main(&tests.concat())
+    let tests = [cve::tests(), matrix::tests(), stress::tests(), version::tests(), vm::tests()];
+    let code = berth_e2e::harness::main(&tests.concat());
+    berth_e2e::vm::end();
+    code
 }

@@ -19,3 +19,4 @@ pub mod procfs;
 pub mod registry;
 pub mod samples;
 pub mod tag;
+pub mod vm;

@@ -35,8 +35,8 @@ fn main() -> ExitCode {
         println!("skipped: {reason}");
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == old::FLAG) {
-        old::forget_new_calls();
+    if let Some(refusal) = old::refusal() {
+        old::forget_new_calls(refusal);
     }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let lists = [
