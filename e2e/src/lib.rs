@@ -6,6 +6,8 @@
 pub mod churn;
 pub mod cri;
 pub mod crictl;
+pub mod critest;
+pub mod ctr;
 pub mod faults;
 pub mod harness;
 pub mod image;
