@@ -3,6 +3,7 @@
 //! Everything a test makes carries the tag of its run, so that runs beside each other do not meet,
 //! and so that the leak checker can tell its own from everybody else's.
 
+pub mod bundle;
 pub mod churn;
 pub mod cri;
 pub mod crictl;

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -165,11 +165,7 @@ impl Events {
 }
 
 /// One try. What containerd refuses is not tried again.
-async fn forward(
-    address: &PathBuf,
-    client: &mut Option<Client>,
-    event: &ForwardRequest,
-) -> Result<(), String> {
+async fn forward(address: &Path, client: &mut Option<Client>, event: &ForwardRequest) -> Result<(), String> {
     if client.as_ref().is_none_or(Client::is_closed) {
         *client = Some(Client::connect(address).await.map_err(|error| error.to_string())?);
     }

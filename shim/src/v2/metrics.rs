@@ -92,7 +92,7 @@ fn old_io(stats: &Stats) -> v1::BlkIoStat {
 }
 
 fn new(stats: &Stats, kills: u64) -> v2::Metrics {
-    let (cpu, memory, io) = (&stats.cpu, &stats.memory, &stats.io);
+    let (cpu, memory) = (&stats.cpu, &stats.memory);
     let us = |ns: Option<u64>| ns.unwrap_or(0) / 1000;
     v2::Metrics {
         // No limit is zero here, and the largest number for memory.
@@ -121,19 +121,22 @@ fn new(stats: &Stats, kills: u64) -> v2::Metrics {
             swap_limit: memory.swap_limit.unwrap_or(u64::MAX),
             psi: psi(memory.pressure),
         }),
-        io: Some(v2::IoStat {
-            usage: vec![v2::IoEntry {
-                major: 0,
-                minor: 0,
-                rbytes: io.read_bytes.unwrap_or(0),
-                wbytes: io.write_bytes.unwrap_or(0),
-                rios: io.read_ops.unwrap_or(0),
-                wios: io.write_ops.unwrap_or(0),
-            }],
-            psi: psi(io.pressure),
-        }),
+        io: Some(new_io(stats)),
         memory_events: Some(v2::MemoryEvents { oom_kill: kills }),
     }
+}
+
+fn new_io(stats: &Stats) -> v2::IoStat {
+    let io = &stats.io;
+    let all = v2::IoEntry {
+        major: 0,
+        minor: 0,
+        rbytes: io.read_bytes.unwrap_or(0),
+        wbytes: io.write_bytes.unwrap_or(0),
+        rios: io.read_ops.unwrap_or(0),
+        wios: io.write_ops.unwrap_or(0),
+    };
+    v2::IoStat { usage: vec![all], psi: psi(io.pressure) }
 }
 
 fn psi(pressure: Option<Pressure>) -> Option<v2::PsiStats> {
