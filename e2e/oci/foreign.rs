@@ -1,8 +1,10 @@
-//! The product under callers that are not ours: containerd with its client and with critest, and Docker.
+//! The product under callers that are not ours: containerd, new and old, with its client and with critest, and Docker.
 
 mod conformance;
+mod docker;
 mod end;
 mod logs;
+mod older;
 mod tasks;
 mod terminal;
 
@@ -12,7 +14,16 @@ use berth_e2e::node::{LowLevel, Settings};
 
 /// All tests of this folder.
 pub(crate) fn tests() -> Vec<Test> {
-    [conformance::tests(), end::tests(), logs::tests(), tasks::tests(), terminal::tests()].concat()
+    [
+        conformance::tests(),
+        docker::tests(),
+        end::tests(),
+        logs::tests(),
+        older::tests(),
+        tasks::tests(),
+        terminal::tests(),
+    ]
+    .concat()
 }
 
 /// A node with containerd, a client, and the name of an image that was pulled.
@@ -48,6 +59,17 @@ impl World {
         self.ctr.becomes(id, Some("STOPPED")).await?;
         let said = self.ctr.say(&["task", "delete", id]).await?;
         berth_e2e::check!(said.err.contains("exit code 137"), "ctr task delete: {said:?}");
-        self.ctr.ok(&["container", "delete", id]).await.map(drop)
+        self.ctr.ok(&["container", "delete", id]).await?;
+        self.gone(id)
+    }
+
+    /// Nothing of a container's stays: no cgroup, no root file system.
+    fn gone(&self, id: &str) -> anyhow::Result<()> {
+        let cgroups = self.bed.node.cgroup().directories(&format!("{}/{id}", self.bed.node.tag().name()));
+        let bundle = format!("{}/{id}/rootfs", self.bed.node.tag().name());
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+        berth_e2e::check!(cgroups.is_empty(), "{id} left {cgroups:?}");
+        berth_e2e::check!(!mounts.contains(&bundle), "{id} left a root file system mounted");
+        Ok(())
     }
 }

@@ -21,3 +21,4 @@ pub mod procfs;
 pub mod registry;
 pub mod samples;
 pub mod tag;
+pub mod yard;

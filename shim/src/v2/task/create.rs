@@ -176,6 +176,7 @@ impl Plan {
             switches: Switches {
                 no_pivot: self.options.no_pivot,
                 no_new_keyring: self.options.no_new_keyring,
+                early_program: true,
             },
         })?;
         for warning in &built.warnings {
