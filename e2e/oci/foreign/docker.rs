@@ -1,7 +1,7 @@
 //! Debian's Docker, unpacked and started in network and mount namespaces of its own, with the product as its runtime.
 
 use anyhow::{Context as _, Result};
-use berth_e2e::ctr::{Said, said};
+use berth_e2e::ctr::Said;
 use berth_e2e::harness::Context;
 use berth_e2e::yard::Yard;
 use berth_e2e::{check, paths, samples, tests};
@@ -87,7 +87,7 @@ impl Docker {
     }
 
     async fn say(&self, args: &[&str], input: &str) -> Result<Said> {
-        said(&self.words(args)?, input).await
+        berth_e2e::ctr::said(&self.words(args)?, input).await
     }
 
     async fn ok(&self, args: &[&str]) -> Result<String> {
@@ -121,7 +121,8 @@ async fn hello(docker: &Docker) -> Result<()> {
     let words = docker.words(&["run", "--rm", "-it", "busybox", "sh", "-c", TERMINAL])?;
     let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
     let line = format!("stty rows 33 cols 101; exec {}", quoted.join(" "));
-    let said = said(&["script", "-qec", &line, "/dev/null"].map(str::to_owned), "typed\n").await?;
+    let said =
+        berth_e2e::ctr::said(&["script", "-qec", &line, "/dev/null"].map(str::to_owned), "typed\n").await?;
     check!(said.code == 5 && said.out.contains("33 101") && said.out.contains("got-typed"), "{said:?}");
     Ok(())
 }
