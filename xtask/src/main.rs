@@ -3,6 +3,7 @@
 mod apt;
 mod clean;
 mod counts;
+mod crates;
 mod deny;
 mod layout;
 mod peers;
@@ -22,7 +23,7 @@ usage: cargo xtask <command>
   tools [--all]                  install and build what tests and benchmarks need
   tidy                           the house rules: arrows, walls, module comments, unsafe
   deny                           licences, duplicates and sources of every dependency
-  bench pod [--pods N]           Berth beside containerd; writes BENCHMARKS.md (needs root)
+  bench SUBJECT                  Berth beside its peers: pod, node or runtime; writes its section of BENCHMARKS.md (needs root)
   clean                          take down what killed test runs left behind (needs root)
 ";
 
