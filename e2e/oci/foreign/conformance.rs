@@ -37,10 +37,28 @@ async fn compare(context: &Context, low_level: LowLevel, focus: Option<&str>) ->
     println!("critest with containerd: {} pass with runc, {} with {low_level:?}", known.len(), passed.len());
     of(&ours, "failed").iter().for_each(|name| println!("critest: fails with {low_level:?}: {name}"));
     of(&theirs, "failed").iter().for_each(|name| println!("critest: fails with runc: {name}"));
-    let lost: Vec<&str> = known.iter().copied().filter(|name| !passed.contains(name)).collect();
+    let mut lost: Vec<&str> = known.iter().copied().filter(|name| !passed.contains(name)).collect();
+    if !lost.is_empty() {
+        // Some specs wait for a fixed time, which a busy machine may not keep: those are run once more, by themselves.
+        println!("critest: once more with {low_level:?}: {lost:#?}");
+        let again = specs(context, low_level, Some(&focus_on(&lost))).await?;
+        lost.retain(|name| !of(&again, "passed").contains(name));
+    }
     check!(lost.is_empty(), "pass with runc and not with {low_level:?}:\n{}", lost.join("\n"));
     check!(known.len() > 10, "so few specs say nothing: {known:#?}");
     Ok(())
+}
+
+/// The expression that matches these specs; labels at a name's end are not matched against.
+fn focus_on(names: &[&str]) -> String {
+    let escaped = |name: &&str| -> String {
+        let bare = name.trim_end_matches(" [Conformance]");
+        bare.chars()
+            .flat_map(|c| [(!c.is_alphanumeric() && c != ' ').then_some('\\'), Some(c)])
+            .flatten()
+            .collect()
+    };
+    names.iter().map(escaped).collect::<Vec<_>>().join("|")
 }
 
 async fn specs(context: &Context, low_level: LowLevel, focus: Option<&str>) -> Result<Results> {
