@@ -38,6 +38,9 @@ fn main() -> ExitCode {
     if std::env::args().any(|a| a == old::FLAG) {
         old::forget_new_calls();
     }
+    if let Some(call) = std::env::args().find_map(|a| a.strip_prefix(old::WITHOUT).map(str::to_owned)) {
+        old::forget(&call);
+    }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let lists = [
         basics::TESTS,

@@ -32,6 +32,9 @@ pub(crate) fn main() -> Result<(), OciError> {
             "netDevices": {"enabled": false},
             "mountExtensions": {"idmap": {"enabled": true}}
         },
-        "annotations": {"dev.berth.version": crate::BUILD}
+        "annotations": {
+            "dev.berth.version": crate::BUILD,
+            "dev.berth.missing": berth_sys::missing().join("; ")
+        }
     }))
 }
