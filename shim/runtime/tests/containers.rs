@@ -35,12 +35,7 @@ fn main() -> ExitCode {
         println!("skipped: {reason}");
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == old::FLAG) {
-        old::forget_new_calls();
-    }
-    if let Some(call) = std::env::args().find_map(|a| a.strip_prefix(old::WITHOUT).map(str::to_owned)) {
-        old::forget(&call);
-    }
+    old::heed();
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let lists = [
         basics::TESTS,

@@ -12,11 +12,21 @@ pub(crate) const TESTS: &[Test] = &[
     ("old::too_many_layers_are_refused_by_their_length", too_many_layers_are_refused_by_their_length),
 ];
 
+/// Does what the command line says about calls.
+pub(crate) fn heed() {
+    if std::env::args().any(|a| a == FLAG) {
+        forget_new_calls();
+    }
+    if let Some(call) = std::env::args().find_map(|a| a.strip_prefix(WITHOUT).map(str::to_owned)) {
+        forget(&call);
+    }
+}
+
 /// Makes this test program act as on an old kernel.
-pub(crate) const FLAG: &str = "--old-kernel";
+const FLAG: &str = "--old-kernel";
 
 /// Makes this test program run without one call, named after it.
-pub(crate) const WITHOUT: &str = "--without=";
+const WITHOUT: &str = "--without=";
 
 /// What came with Linux 5.11 and later and has an effect here. Others go to the profile's end as unknown.
 const NEWER: &str = "epoll_pwait2 mount_setattr quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self \
@@ -26,7 +36,7 @@ const NEWER: &str = "epoll_pwait2 mount_setattr quotactl_fd landlock_create_rule
 /// None of the newer calls is known, fsconfig takes no descriptors (overlay layers, 6.13), memfd_create no MFD_EXEC (6.3), and
 /// close_range, whose newer flag is of 5.11, is not there at all. For this process and its children; one descriptor is left open
 /// for them.
-pub(crate) fn forget_new_calls() {
+fn forget_new_calls() {
     let newer: Vec<&str> = NEWER.split_whitespace().collect();
     install(&serde_json::json!([
         {"names": newer, "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
@@ -43,7 +53,7 @@ pub(crate) fn forget_new_calls() {
 }
 
 /// Forbids one call, as the filter around a runtime that is itself in a container may.
-pub(crate) fn forget(call: &str) {
+fn forget(call: &str) {
     install(&serde_json::json!([{"names": [call], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}]));
 }
 
