@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::build::{own_stdio, preserved, sealed, write_pid};
 use super::container::{Container, Status};
 use super::flags::{Flag, Parsed};
-use super::{About, Global, OciError, console, flags, wait};
+use super::{About, Global, OciError, console, flags, from_json, wait};
 
 const FLAGS: &[Flag] = &[
     Flag::value("console-socket", ""),
@@ -90,8 +90,7 @@ fn hand_over(flags: &Parsed, exec: Exec, signals: &wait::Signals) -> Result<u8, 
 fn process(flags: &Parsed, context: &berth_runtime::Context) -> Result<Process, OciError> {
     if let Some(path) = flags.value("process") {
         let text = std::fs::read(path).about("read", path)?;
-        return serde_json::from_slice(&text)
-            .map_err(|error| OciError::Json { path: path.to_owned(), error });
+        return from_json(path, &text);
     }
     let bad = |error| OciError::Json { path: "process".to_owned(), error };
     let mut value = serde_json::to_value(context.spec.process()).map_err(bad)?;
