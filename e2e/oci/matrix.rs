@@ -2,11 +2,13 @@
 //! seen, or the row says what each shows and why ours differs on purpose.
 
 mod bad;
+mod exec;
 mod hooks;
 mod host;
 mod identity;
 mod inside;
 mod judge;
+mod lifecycle;
 mod limits;
 mod mounts;
 mod namespaces;
@@ -21,7 +23,7 @@ use berth_e2e::harness::Context;
 use berth_e2e::tests;
 use row::Row;
 
-tests![; minutes 60 [bad, hooks, identity, limits, mounts, namespaces, paths, privileges, process, users, unified]];
+tests![; minutes 60 [bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, unified]];
 
 /// Runs the rows of one subject.
 async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
@@ -30,6 +32,14 @@ async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
 
 async fn bad(context: Context) -> Result<()> {
     subject(context, bad::rows).await
+}
+
+async fn exec(context: Context) -> Result<()> {
+    subject(context, exec::rows).await
+}
+
+async fn lifecycle(context: Context) -> Result<()> {
+    subject(context, lifecycle::rows).await
 }
 
 async fn hooks(context: Context) -> Result<()> {

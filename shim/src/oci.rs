@@ -20,6 +20,7 @@ mod spec;
 mod start;
 mod state;
 mod store;
+mod subgroup;
 mod update;
 mod wait;
 
@@ -147,9 +148,14 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         settings(&global, log.clone()).and_then(|global| dispatch(&global, &command, rest.collect()));
     match outcome {
         Ok(code) => ExitCode::from(code),
+        // An exec's own failure must not pass for its program's.
+        Err(error) if command == "exec" => log.fail_with(&error, EXEC_FAILED),
         Err(error) => log.fail(&error),
     }
 }
+
+/// The exit code of an `exec` that did not run its program.
+const EXEC_FAILED: u8 = 255;
 
 fn settings(parsed: &Parsed, log: log::Log) -> Result<Global, OciError> {
     let root = parsed.value("root").map_or_else(|| PathBuf::from("/run/berth-oci"), PathBuf::from);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [order(), failing(), bad()].into_iter().flatten().collect()
+    [order(), more_order(), further_order(), failing(), more_failing(), bad()].into_iter().flatten().collect()
 }
 
 const ALL: [&str; 6] =
@@ -32,6 +32,9 @@ fn logged(spec: &mut Value, bundle: &Bundle) {
     spec["annotations"] = json!({"folder": bundle.path("log")});
 }
 
+/// The program writes its line only when start has returned.
+const PROGRAM: &str = "until [ -e /log/go ]; do usleep 5000; done; echo program >> /log/all";
+
 /// Every hook writes a line; where it runs, the folder has another name.
 fn lines(what: &'static str) -> impl Fn(&mut Value, &Bundle) + Send + Sync + 'static {
     move |spec, bundle| {
@@ -41,7 +44,7 @@ fn lines(what: &'static str) -> impl Fn(&mut Value, &Bundle) + Send + Sync + 'st
             let script = format!("{what} >> {dir}/all").replace("NAME", name);
             push(&mut spec["hooks"][name], hook(&script));
         }
-        spec["process"]["args"] = json!(["sh", "-c", "echo program >> /log/all"]);
+        spec["process"]["args"] = json!(["sh", "-c", PROGRAM]);
     }
 }
 
@@ -54,9 +57,18 @@ fn life(bundle: &Bundle) -> Result<String> {
             return Ok(told + &all(bundle));
         }
     }
+    std::fs::write(bundle.path("log/go"), "")?;
     bundle.until("stopped")?;
     told.push_str(&done("delete", &bundle.call("delete", &[])?));
     Ok(told + &all(bundle))
+}
+
+/// The same with the lines in the order of the alphabet.
+fn sorted_life(bundle: &Bundle) -> Result<String> {
+    let told = life(bundle)?;
+    let mut lines: Vec<&str> = told.lines().collect();
+    lines.sort_unstable();
+    Ok(lines.join("\n"))
 }
 
 fn done(verb: &str, ran: &Ran) -> String {
@@ -70,12 +82,15 @@ fn all(bundle: &Bundle) -> String {
 const STATE: &str = "echo NAME $(cat | tr -d ' \\n' | sed 's/\"pid\":[0-9]*/\"pid\":N/; s/\"ociVersion\":\"[^\"]*\"/VERSION/' \
     | tr ',{}' '\\n\\n\\n' | sort | tr '\\n' ' ')";
 
+const POSTSTART: &str = "poststart comes after the program has been started, not with create";
+
 fn order() -> Vec<Row> {
     vec![
-        row("hooks: all six in order").prepare(log).change(lines("cat > /dev/null; echo NAME")).see(life).same(&[
-            "delete 0\nprestart\ncreateRuntime\ncreateContainer\nstartContainer\n",
-            "poststop\n",
-        ]),
+        row("hooks: all six in order").prepare(log).change(lines("cat > /dev/null; echo NAME")).see(life).differs(
+            "delete 0\nprestart\ncreateRuntime\ncreateContainer\nstartContainer\npoststart\nprogram\npoststop\n",
+            "createContainer\npoststart\nstartContainer\n",
+            POSTSTART,
+        ),
         row("hooks: poststart runs before start returns")
             .prepare(log)
             .change(|spec, bundle| {
@@ -88,14 +103,21 @@ fn order() -> Vec<Row> {
                 Ok(all(bundle))
             })
             .same(&["post\n"]),
-        row("hooks: the state they are given").prepare(log).change(lines(STATE)).see(life).same(&[
-            "prestart VERSION",
-            "\"status\":\"creating\"",
-            "\"status\":\"created\"",
-            "\"bundle\":\"<bundle>\"",
-            "poststop",
-            "\"status\":\"stopped\"",
-        ]),
+        row("hooks: the state they are given").prepare(log).change(lines(STATE)).see(life).differs(
+            "poststart \"annotations\": \"bundle\":\"<bundle>\" \"folder\":\"<bundle>/log\" \"id\":\"<id>\" \"pid\":N \"status\":\"running\" VERSION",
+            "poststart \"annotations\": \"bundle\":\"<bundle>\" \"folder\":\"<bundle>/log\" \"id\":\"<id>\" \"pid\":N \"status\":\"created\" VERSION",
+            POSTSTART,
+        ),
+        row("hooks: the state of all but poststart")
+            .prepare(log)
+            .change(lines(STATE))
+            .see(|bundle| Ok(sorted_life(bundle)?.lines().filter(|line| !line.starts_with("poststart")).collect::<Vec<_>>().join("\n")))
+            .same(&["prestart \"annotations\"", "\"status\":\"creating\"", "\"status\":\"created\"", "poststop", "\"status\":\"stopped\""]),
+    ]
+}
+
+fn more_order() -> Vec<Row> {
+    vec![
         row("hooks: the mount namespace of each")
             .prepare(log)
             .change(lines("cat > /dev/null; h=no; [ -e <host> ] && h=yes; echo NAME sees the host: $h"))
@@ -103,7 +125,7 @@ fn order() -> Vec<Row> {
                 let text = spec["hooks"].to_string().replace("<host>", &bundle.text("config.json"));
                 spec["hooks"] = serde_json::from_str(&text).unwrap_or_default();
             })
-            .see(life)
+            .see(sorted_life)
             .same(&["prestart sees the host: yes", "createRuntime sees the host: yes", "startContainer sees the host: no", "poststop sees the host: yes"]),
         row("hooks: createContainer is before the root is changed and sees its mounts")
             .prepare(log)
@@ -120,11 +142,19 @@ fn order() -> Vec<Row> {
                 Ok(seen + &all(bundle))
             })
             .same(&["/made\n", "1\n"]),
+    ]
+}
+
+fn further_order() -> Vec<Row> {
+    vec![
         row("hooks: their environment is what they are given and no more")
             .prepare(log)
             .change(|spec, bundle| {
                 logged(spec, bundle);
-                let mut one = hook(&format!("cat > /dev/null; /usr/bin/env | grep -v -E '^(PWD|SHLVL|_|OLDPWD)=' > {}/all", bundle.text("log")));
+                let mut one = hook(&format!(
+                    "cat > /dev/null; /usr/bin/env | grep -v -E '^(PWD|SHLVL|_|OLDPWD)=' > {}/all",
+                    bundle.text("log")
+                ));
                 one["env"] = json!(["A=1"]);
                 push(&mut spec["hooks"]["createRuntime"], one);
             })
@@ -137,13 +167,20 @@ fn order() -> Vec<Row> {
             .prepare(log)
             .change(lines("cat > /dev/null; echo NAME $(pwd)"))
             .see(life)
-            .same(&["createRuntime"]),
+            .differs(
+                "createContainer <bundle>\n",
+                "createContainer <bundle>/rootfs\n",
+                "hooks of the host all begin in the bundle",
+            ),
         row("hooks: the annotations are in the state")
             .prepare(log)
             .change(|spec, bundle| {
                 logged(spec, bundle);
                 spec["annotations"] = json!({"key": "value \"quoted\""});
-                push(&mut spec["hooks"]["createRuntime"], hook(&format!("grep -o '\"key\": *\"value[^,}}]*\"' > {}/all", bundle.text("log"))));
+                push(
+                    &mut spec["hooks"]["createRuntime"],
+                    hook(&format!("grep -o '\"key\": *\"value[^,}}]*\"' > {}/all", bundle.text("log"))),
+                );
             })
             .see(|bundle| Ok(bundle.run()?.seen(bundle) + &all(bundle).replace("\": \"", "\":\"")))
             .same(&["\"key\":\"value \\\"quoted\\\"\""]),
@@ -155,7 +192,7 @@ fn fails(name: &'static str, script: &'static str) -> impl Fn(&mut Value, &Bundl
     move |spec, bundle| {
         logged(spec, bundle);
         push(&mut spec["hooks"][name], hook(script));
-        spec["process"]["args"] = json!(["sh", "-c", "echo program >> /log/all"]);
+        spec["process"]["args"] = json!(["sh", "-c", PROGRAM]);
     }
 }
 
@@ -167,21 +204,37 @@ fn failing() -> Vec<Row> {
         one("hooks: prestart fails", "prestart").same(&["create [refused, exit 1]"]),
         one("hooks: createRuntime fails", "createRuntime").same(&["create [refused, exit 1]"]),
         one("hooks: createContainer fails", "createContainer").same(&["create [refused, exit 1]"]),
-        one("hooks: startContainer fails", "startContainer").same(&["start"]),
-        one("hooks: poststop fails", "poststop").same(&["delete 0\nprogram\n"]),
+        one("hooks: startContainer fails", "startContainer").differs(
+            "start [refused, exit 1]",
+            "delete 0",
+            "start has to tell that nothing was started",
+        ),
+        one("hooks: poststop fails", "poststop").differs(
+            "delete 0\nprogram\n",
+            "delete 1\nprogram\n",
+            "the specification wants a warning: the container is gone",
+        ),
         row("hooks: poststart fails")
             .prepare(log)
             .change(fails("poststart", "exit 3"))
             .change(|spec, _| spec["process"]["args"] = json!(["sleep", "100000"]))
             .see(|bundle| {
-                bundle.must("create", &[])?;
-                let started = bundle.call("start", &[])?;
-                Ok(format!("start {}", started.code))
+                let codes = [bundle.call("create", &[])?.code, bundle.call("start", &[])?.code];
+                Ok(format!("create and start {codes:?}, then {}", bundle.status()?))
             })
-            .same(&["start 1"]),
+            .differs(
+                "create and start [0, 1], then stopped",
+                "create and start [1, 1], then gone",
+                POSTSTART,
+            ),
+    ]
+}
+
+fn more_failing() -> Vec<Row> {
+    vec![
         row("hooks: one that hangs is ended")
             .change(|spec, _| {
-                let mut one = hook("sleep 100000");
+                let mut one = hook("exec sleep 100000");
                 one["timeout"] = json!(1);
                 push(&mut spec["hooks"]["createRuntime"], one);
             })
@@ -206,7 +259,7 @@ fn bad() -> Vec<Row> {
             .change(|spec, _| {
                 push(&mut spec["hooks"]["createRuntime"], json!({"path": "/bin/true", "timeout": 0}))
             })
-            .differs("hooks.createRuntime[0].timeout", "[", "the specification wants more than zero"),
+            .refused(&["hooks.createRuntime[0].timeout"]),
         row("hooks: a list that is none")
             .change(|spec, _| spec["hooks"]["poststop"] = json!("x"))
             .refused(&["hooks.poststop"]),

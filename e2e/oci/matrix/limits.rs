@@ -7,7 +7,10 @@ use serde_json::{Value, json};
 
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [memory(), cpu(), others(), unified(), places(), view(), bad()].into_iter().flatten().collect()
+    [memory(), cpu(), others(), more_others(), unified(), places(), more_places(), view(), more_view(), bad()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 fn resources(key: &'static str, value: Value) -> impl Fn(&mut Value, &Bundle) + Send + Sync + 'static {
@@ -125,7 +128,7 @@ fn others() -> Vec<Row> {
             .needs("pids")
             .change(resources("pids", json!({"limit": 0})))
             .see(files(&["pids.max"]))
-            .same(&["pids.max"]),
+            .differs("pids.max: max", "pids.max: 1", "callers have always written 0 for none"),
         row("pids: felt")
             .needs("pids")
             .change(resources("pids", json!({"limit": 3})))
@@ -141,6 +144,11 @@ fn others() -> Vec<Row> {
             })
             .see(files(&["blkio.throttle.read_bps_device", "blkio.throttle.write_iops_device"]))
             .same(&["1048576"]),
+    ]
+}
+
+fn more_others() -> Vec<Row> {
+    vec![
         row("block I/O: throttled, v2")
             .needs("io")
             .change(|spec, _| {
@@ -152,6 +160,7 @@ fn others() -> Vec<Row> {
             .see(files(&["io.max"]))
             .same(&["rbps=1048576"]),
         row("huge pages: a limit")
+            .needs("v2")
             .needs("hugetlb")
             .change(resources("hugepageLimits", json!([{"pageSize": "2MB", "limit": 4_194_304}])))
             .see(files(&["hugetlb.2MB.max", "hugetlb.2MB.limit_in_bytes"]))
@@ -218,8 +227,6 @@ fn unified() -> Vec<Row> {
 }
 
 fn places() -> Vec<Row> {
-    let path =
-        |path: &'static str| move |spec: &mut Value, _: &Bundle| spec["linux"]["cgroupsPath"] = json!(path);
     vec![
         row("cgroup: joined in every hierarchy")
             .see(|bundle| {
@@ -236,9 +243,13 @@ fn places() -> Vec<Row> {
             .see(|bundle| {
                 bundle.must("create", &[])?;
                 let there = bundle.cgroups("part").len() == bundle.cgroups("").len();
-                Ok(format!("{there}"))
+                bundle.call_with("delete", &["--force"], &[])?;
+                let left = bundle.cgroups("part").len();
+                // What stands above belongs to whoever named it.
+                bundle.cgroups("").iter().for_each(|dir| berth_e2e::node::remove_cgroup(dir));
+                Ok(format!("{there} {left}"))
             })
-            .same(&["true"]),
+            .same(&["true 0"]),
         row("cgroup: none given takes the id")
             .change(|spec, _| drop(spec["linux"].as_object_mut().and_then(|map| map.remove("cgroupsPath"))))
             .see(|bundle| {
@@ -246,6 +257,13 @@ fn places() -> Vec<Row> {
                 Ok(format!("{}", !bundle.cgroups("").is_empty()))
             })
             .same(&["true"]),
+    ]
+}
+
+fn more_places() -> Vec<Row> {
+    let path =
+        |path: &'static str| move |spec: &mut Value, _: &Bundle| spec["linux"]["cgroupsPath"] = json!(path);
+    vec![
         row("cgroup: systemd's form without systemd")
             .change(path("system.slice:berth:x"))
             .args(&["true"])
@@ -277,7 +295,7 @@ fn view() -> Vec<Row> {
         row("cgroup mount: v1, without a namespace of its own")
             .needs("v1")
             .change(without)
-            .sh("head -1 /sys/fs/cgroup/pids/cgroup.procs; mkdir /sys/fs/cgroup/pids/x; mkdir /sys/fs/cgroup/y")
+            .sh("head -1 /sys/fs/cgroup/pids/cgroup.procs; mkdir /sys/fs/cgroup/pids/x")
             .same(&["1\n", "Read-only"]),
         row("cgroup mount: v1, writable")
             .needs("v1")
@@ -292,7 +310,15 @@ fn view() -> Vec<Row> {
             .needs("v2")
             .change(without)
             .sh("head -1 /sys/fs/cgroup/cgroup.procs; mkdir /sys/fs/cgroup/x")
-            .same(&["1\n", "Read-only"]),
+            .differs("1\n", "0\n", "the whole tree of the host is nobody's business"),
+    ]
+}
+
+fn more_view() -> Vec<Row> {
+    let mount = |options: &'static [&'static str]| {
+        move |spec: &mut Value, _: &Bundle| spec["mounts"][6]["options"] = json!(options)
+    };
+    vec![
         row("cgroup mount: v2, writable")
             .needs("v2")
             .change(mount(&["rw", "nosuid", "noexec", "nodev"]))

@@ -12,7 +12,10 @@ use serde_json::{Value, json};
 
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [bind::rows(), tmpfs::rows(), propagation::rows(), target::rows(), bad()].into_iter().flatten().collect()
+    [bind::rows(), tmpfs::rows(), propagation::rows(), target::rows(), bad(), more_bad()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// A folder with a file, beside the rootfs.
@@ -74,6 +77,11 @@ fn bad() -> Vec<Row> {
         row("mounts: a proc elsewhere is the host's")
             .change(|spec, _| add(spec, "/proc/x", "tmpfs", "tmpfs", &[]))
             .refused(&["/proc/x"]),
+    ]
+}
+
+fn more_bad() -> Vec<Row> {
+    vec![
         row("mounts: an options list that is none")
             .change(|spec, _| spec["mounts"][0]["options"] = json!("ro"))
             .refused(&["mounts[0].options"]),

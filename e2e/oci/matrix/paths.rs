@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [masked(), readonly(), default_devices(), devices(), bad()].into_iter().flatten().collect()
+    [masked(), readonly(), default_devices(), devices(), bad(), more_bad()].into_iter().flatten().collect()
 }
 
 fn masks(paths: Value) -> impl Fn(&mut Value, &Bundle) + Send + Sync + 'static {
@@ -172,6 +172,11 @@ fn bad() -> Vec<Row> {
                 )
             })
             .refused(&["linux.resources.devices[1]"]),
+    ]
+}
+
+fn more_bad() -> Vec<Row> {
+    vec![
         row("devices: a rule with an unknown access")
             .change(|spec, _| {
                 push(

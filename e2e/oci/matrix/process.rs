@@ -7,7 +7,22 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [args(), programs(), env(), cwd(), limits(), scheduling(), rest()].into_iter().flatten().collect()
+    [
+        args(),
+        programs(),
+        more_programs(),
+        env(),
+        cwd(),
+        limits(),
+        scheduling(),
+        more_scheduling(),
+        rest(),
+        more_rest(),
+        further_rest(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn args() -> Vec<Row> {
@@ -85,6 +100,11 @@ fn programs() -> Vec<Row> {
             .prepare(file(0o700, "#!/bin/sh\necho script $1\n"))
             .args(&["/prog", "a"])
             .same(&["script a"]),
+    ]
+}
+
+fn more_programs() -> Vec<Row> {
+    vec![
         row("program: found behind one that cannot be executed")
             .prepare(|bundle| {
                 std::fs::create_dir_all(bundle.rootfs().join("usr/sbin/echo"))?;
@@ -242,6 +262,14 @@ fn scheduling() -> Vec<Row> {
         row("scheduler: of a policy that takes no nice")
             .change(with("scheduler", json!({"policy": "SCHED_OTHER", "priority": 10})))
             .refused(&["scheduling"]),
+    ]
+}
+
+fn more_scheduling() -> Vec<Row> {
+    let with = |key: &'static str, value: Value| {
+        move |spec: &mut Value, _: &Bundle| spec["process"][key] = value.clone()
+    };
+    vec![
         row("affinity: initial and final")
             .change(with("execCPUAffinity", json!({"initial": "0", "final": "0"})))
             .see(|bundle| {
@@ -309,6 +337,14 @@ fn rest() -> Vec<Row> {
         row("sysctl: a value that is none")
             .change(sysctl("net.ipv4.ip_forward", "x"))
             .refused(&["net.ipv4.ip_forward"]),
+    ]
+}
+
+fn more_rest() -> Vec<Row> {
+    let sysctl = |name: &'static str, value: &'static str| {
+        move |spec: &mut Value, _: &Bundle| spec["linux"]["sysctl"] = json!({name: value})
+    };
+    vec![
         row("sysctl: with dots that lead away")
             .change(sysctl("net/../kernel/core_pattern", "|x"))
             .refused(&["linux.sysctl"]),
@@ -334,10 +370,17 @@ fn rest() -> Vec<Row> {
             .change(|spec, _| spec["domainname"] = json!("dom"))
             .args(&["cat", "/proc/sys/kernel/domainname"])
             .same(&["dom\n"]),
-        row("keyring: a session of its own")
-            .sh("awk '{print $NF}' /proc/keys | wc -l")
-            .change(|spec, _| spec["linux"]["maskedPaths"] = json!([]))
+        row("keyring: a session of its own, with its name")
+            .change(|spec, bundle| {
+                spec["linux"]["maskedPaths"] = json!([]);
+                spec["process"]["args"] = json!(["grep", "-q", bundle.id(), "/proc/keys"]);
+            })
             .same(&["[exit 0]"]),
+    ]
+}
+
+fn further_rest() -> Vec<Row> {
+    vec![
         row("signals: none blocked or ignored")
             .args(&["grep", "-E", "^(SigBlk|SigIgn)", "/proc/self/status"])
             // A signal of Go's C library that it leaves ignored.

@@ -8,7 +8,7 @@ use std::os::unix::fs::{PermissionsExt, chown};
 
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [mapped(), idmapped(), bad()].into_iter().flatten().collect()
+    [mapped(), more_mapped(), idmapped(), more_idmapped(), bad()].into_iter().flatten().collect()
 }
 
 /// A user namespace with these mappings: container, host, size.
@@ -77,6 +77,11 @@ fn mapped() -> Vec<Row> {
         in_user("users: file systems inside")
             .args(&["awk", "$2 !~ /cgroup|proc.|sys.|dev.[a-oq-z]/ {print $2, $3}", "/proc/self/mounts"])
             .same(&["/proc proc", "/sys sysfs", "/dev/pts devpts"]),
+    ]
+}
+
+fn more_mapped() -> Vec<Row> {
+    vec![
         in_user("users: the host's network under a user namespace")
             .change(|spec, _| {
                 if let Some(list) = spec["linux"]["namespaces"].as_array_mut() {
@@ -141,6 +146,19 @@ fn idmapped() -> Vec<Row> {
             .change(with_maps(&["bind"], &[(0, 1000, 1000)]))
             .sh(OWNER)
             .same(&["1500 1600"]),
+    ]
+}
+
+fn more_idmapped() -> Vec<Row> {
+    let with_maps = |options: &'static [&'static str], mappings: &'static [(u32, u32, u32)]| {
+        move |spec: &mut Value, bundle: &Bundle| {
+            let mut mount = bound(bundle, options);
+            mount["uidMappings"] = maps(mappings);
+            mount["gidMappings"] = maps(mappings);
+            push(&mut spec["mounts"], mount);
+        }
+    };
+    vec![
         in_user("idmap: mappings of its own inside a user namespace")
             .prepare(volume)
             .change(with_maps(&["rbind"], &[(500, 100_007, 200)]))

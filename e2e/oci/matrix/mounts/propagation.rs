@@ -45,7 +45,10 @@ fn root() -> Vec<Row> {
         one("root: shared", "shared").same(&["shared"]),
         one("root: rshared", "rshared").same(&["shared"]),
         one("root: unbindable", "unbindable").same(&["unbindable"]),
-        one("root: runbindable", "runbindable").change(|spec, _| spec["linux"]["readonlyPaths"] = json!([])).same(&["unbindable"]),
+        one("root: runbindable", "runbindable").change(|spec, _| {
+                spec["linux"]["readonlyPaths"] = json!([]);
+                spec["linux"]["maskedPaths"] = json!([]);
+            }).same(&["unbindable"]),
         one("root: an unknown kind", "sideways").refused(&["linux.rootfsPropagation", "sideways"]),
         row("root: read-only")
             .change(|spec, _| spec["root"]["readonly"] = json!(true))
