@@ -5,6 +5,7 @@ FROM rust:1.95-bookworm AS build
 WORKDIR /src
 COPY . .
 RUN cargo build --locked --profile dist --bin berthd --bin berth-shim
+RUN target/dist/berthd man > berthd.8 && target/dist/berthd man berth-config.toml.5 > berth-config.toml.5
 
 FROM golang:1.26-bookworm AS go
 
@@ -16,5 +17,7 @@ CMD ["cargo", "xtask", "test"]
 FROM scratch AS dist
 COPY --from=build /src/target/dist/berthd /usr/bin/berthd
 COPY --from=build /src/target/dist/berth-shim /usr/bin/berth-shim
+COPY --from=build /src/berthd.8 /usr/share/man/man8/berthd.8
+COPY --from=build /src/berth-config.toml.5 /usr/share/man/man5/berth-config.toml.5
 COPY --from=build /src/systemd/berthd.service /usr/lib/systemd/system/berthd.service
 COPY --from=build /src/LICENSE /usr/share/doc/berth/LICENSE

@@ -136,6 +136,8 @@ section! {
         conf_dir: PathBuf = PathBuf::from("/etc/cni/net.d");
         /// Directories searched for plugins, in order.
         bin_dirs: Vec<PathBuf> = vec![PathBuf::from("/opt/cni/bin")];
+        /// Seconds that one call of one plugin may take; past it the plugin is killed with what it started.
+        plugin_seconds: u64 = 60;
     }
 }
 

@@ -31,6 +31,8 @@ pub fn validate(config: &Config) -> Result<(), ValidateError> {
     absolute("image.certs_dir", &config.image.certs_dir)?;
     absolute("network.cni.conf_dir", &config.network.cni.conf_dir)?;
     config.network.cni.bin_dirs.iter().try_for_each(|dir| absolute("network.cni.bin_dirs", dir))?;
+    // Longer than a kubelet waits for a pod would be waiting for nobody.
+    within("network.cni.plugin_seconds", config.network.cni.plugin_seconds, 240)?;
     if config.runtime.shim != Path::new("") {
         absolute("runtime.shim", &config.runtime.shim)?;
     }
@@ -73,8 +75,11 @@ fn socket(config: &Config) -> Result<(), ValidateError> {
     Ok(())
 }
 
-fn within(key: &'static str, value: usize, most: usize) -> Result<(), ValidateError> {
-    if (1..=most).contains(&value) {
+fn within<N>(key: &'static str, value: N, most: N) -> Result<(), ValidateError>
+where
+    N: PartialOrd + From<u8> + std::fmt::Display,
+{
+    if value >= N::from(1) && value <= most {
         Ok(())
     } else {
         Err(wrong(key, format!("{value} is not between 1 and {most}")))
@@ -140,6 +145,7 @@ mod tests {
         assert_eq!(key_of(|c| c.state = "/var/lib/berth/state".into()), "state");
         assert_eq!(key_of(|c| c.grpc.socket = format!("/{}", "s".repeat(120)).into()), "grpc.socket");
         assert_eq!(key_of(|c| c.image.max_parallel_layers = 0), "image.max_parallel_layers");
+        assert_eq!(key_of(|c| c.network.cni.plugin_seconds = 0), "network.cni.plugin_seconds");
         assert_eq!(key_of(|c| c.network.cni.bin_dirs = vec!["bin".into()]), "network.cni.bin_dirs");
         for name in ["", "a-name-of-16-char", "a b", "a/b", "."] {
             assert_eq!(

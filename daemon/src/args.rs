@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Node container runtime for Kubernetes: serves CRI on a unix socket.
 #[derive(Debug, Parser)]
-#[command(name = "berthd", disable_version_flag = true, args_conflicts_with_subcommands = true)]
+#[command(name = "berthd", version, args_conflicts_with_subcommands = true)]
 pub struct Args {
     /// Configuration file [default: /etc/berth/config.toml if it exists]
     #[arg(long, value_name = "FILE")]
@@ -47,6 +47,23 @@ pub enum Command {
     Version,
     /// Print every fault point and what lies around it
     Faults,
+    /// Print a manual page, for `man -l -` or a package
+    Man {
+        /// Which one
+        #[arg(value_name = "PAGE", default_value = "berthd.8")]
+        page: Page,
+    },
+}
+
+/// A manual page.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Page {
+    /// The daemon
+    #[value(name = "berthd.8")]
+    Daemon,
+    /// Its configuration file
+    #[value(name = "berth-config.toml.5")]
+    Config,
 }
 
 /// What about the configuration.

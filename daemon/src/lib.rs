@@ -18,6 +18,7 @@ pub mod gc;
 pub mod host;
 pub mod lock;
 pub mod logging;
+pub mod man;
 pub mod notify;
 pub mod paths;
 pub mod pod;

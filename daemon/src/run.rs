@@ -5,7 +5,7 @@ use crate::args::{Args, Command, ConfigAct};
 use crate::lock::Locks;
 use crate::paths::Paths;
 use crate::server::Socket;
-use crate::{begin, blocking, faults, logging, notify, server};
+use crate::{begin, blocking, faults, logging, man, notify, server};
 use anyhow::{Context, bail};
 use berth_config::Config;
 use clap::Parser;
@@ -45,6 +45,7 @@ fn dispatch(args: &Args) -> anyhow::Result<()> {
         }
         Some(Command::Version) => print(&format!("berthd {} (CRI v1)\n", env!("CARGO_PKG_VERSION"))),
         Some(Command::Faults) => print(&faults::text()),
+        Some(Command::Man { page }) => print(&man::page(*page)?),
         None => daemon(args),
     }
 }

@@ -7,6 +7,7 @@ use berth_network::settings::{BuiltinSettings, CniSettings, Settings};
 use berth_network::{Mode, Subnet};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Where network namespaces are pinned. Others (Multus, Cilium, Istio) expect them there.
 pub const NETNS_DIR: &str = "/run/netns";
@@ -36,7 +37,7 @@ fn cni(config: &CniNetwork) -> CniSettings {
     CniSettings {
         conf_dir: config.conf_dir.clone(),
         bin_dirs: config.bin_dirs.clone(),
-        ..CniSettings::default()
+        deadline: Duration::from_secs(config.plugin_seconds),
     }
 }
 

@@ -7,20 +7,26 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Facts as lines of a list.
+/// Facts as lines of a list, with the versions of the sides' daemons.
 pub(crate) async fn describe(sides: &[Side]) -> anyhow::Result<Vec<String>> {
-    let mut facts = vec![
-        format!("kernel {}", read("/proc/sys/kernel/osrelease")),
-        format!("{} CPUs, {}", std::thread::available_parallelism()?, model()),
-        cgroups(),
-        format!("one cgroup move after 300 ms idle: {:.1} ms (median of 7)", cgroup_move(&sides[0])?),
-    ];
-    let load = read("/proc/loadavg");
-    facts.push(format!("load average when begun: {}", load.split(' ').next().unwrap_or("?")));
+    let mut facts = facts(&sides[0].node.tag().name())?;
     for side in sides {
         let version = side.cri.clone().version().await?;
         facts.push(format!("{}: {} {}", side.name, version.runtime_name, version.runtime_version));
     }
+    Ok(facts)
+}
+
+/// Facts of the machine and the moment; `name` is that of cgroups that nobody else uses.
+pub(crate) fn facts(name: &str) -> anyhow::Result<Vec<String>> {
+    let mut facts = vec![
+        format!("kernel {}", read("/proc/sys/kernel/osrelease")),
+        format!("{} CPUs, {}", std::thread::available_parallelism()?, model()),
+        cgroups(),
+        format!("one cgroup move after 300 ms idle: {:.1} ms (median of 7)", cgroup_move(name)?),
+    ];
+    let load = read("/proc/loadavg");
+    facts.push(format!("load average when begun: {}", load.split(' ').next().unwrap_or("?")));
     Ok(facts)
 }
 
@@ -48,13 +54,13 @@ fn cgroups() -> String {
 }
 
 /// Milliseconds to move one process into a fresh cgroup after a pause.
-fn cgroup_move(side: &Side) -> anyhow::Result<f64> {
+fn cgroup_move(name: &str) -> anyhow::Result<f64> {
     let roots = hierarchies();
     let Some(root) = roots.iter().find(|root| !root.ends_with("cpuset")) else { return Ok(0.0) };
     let mut child = Command::new("sleep").arg("60").spawn()?;
     let mut times = Vec::new();
     for number in 0..7 {
-        let dir = root.join(side.node.tag().name()).join(format!("move{number}"));
+        let dir = root.join(name).join(format!("move{number}"));
         fs::create_dir_all(&dir)?;
         std::thread::sleep(Duration::from_millis(300));
         let begun = Instant::now();
@@ -64,7 +70,7 @@ fn cgroup_move(side: &Side) -> anyhow::Result<f64> {
     child.kill()?;
     child.wait()?;
     for number in 0..7 {
-        let dir: &Path = &root.join(side.node.tag().name()).join(format!("move{number}"));
+        let dir: &Path = &root.join(name).join(format!("move{number}"));
         fs::remove_dir(dir)?;
     }
     times.sort_unstable();

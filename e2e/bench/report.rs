@@ -1,115 +1,66 @@
-//! BENCHMARKS.md, written by the benchmark itself.
+//! BENCHMARKS.md: each benchmark writes its own section and leaves the others.
 
-use crate::memory::Memory;
-use crate::timing::{Samples, ms};
-use std::fmt::Write;
-use std::time::Duration;
+use anyhow::Context;
+use std::fs;
+use std::path::Path;
 
-/// Everything measured.
-pub(crate) struct Report {
-    pub(crate) machine: Vec<String>,
-    pub(crate) names: Vec<&'static str>,
-    pub(crate) rounds: Vec<Samples>,
-    pub(crate) memory: Vec<Memory>,
-    pub(crate) pods: usize,
-}
-
-const TIMES: [&str; 10] = [
-    "pod + container to running",
-    "RunPodSandbox",
-    "CreateContainer",
-    "StartContainer",
-    "ExecSync `true` above an empty call",
-    "stop and remove all",
-    "StopContainer, no grace",
-    "StopPodSandbox",
-    "RemoveContainer",
-    "RemovePodSandbox",
-];
+/// The benchmarks in the order in which the file has them.
+const ORDER: [&str; 3] = ["pod", "node", "runtime"];
 
 const HEAD: &str = "\
 # Benchmarks
 
-Berth beside containerd 2.4.2 with runc 1.5.1, both built from their pinned Go modules. The sides run in turn, pod by
-pod, on one machine in one sitting; each talks to its own daemon over CRI. Times are milliseconds, median and (95th
-percentile); the ratio is to containerd on the host's network. Figures of one machine mean little elsewhere: repeat
-them with
-
-    cargo xtask bench pod
-
-which writes this file. What each figure is to become is in ARCHITECTURE.md.
+Berth beside its peers, each built from its pinned source. The sides run in turn on one machine in one sitting, so that
+the machine's mood falls on all alike. Times are milliseconds, median and (95th percentile); ratios are to the first
+column. Figures of one machine mean little elsewhere: each section says how to repeat it, and the command writes the
+section anew. What each figure is to become is in ARCHITECTURE.md.
 ";
 
-impl Report {
-    /// The whole file.
-    pub(crate) fn text(&self) -> String {
-        let mut text = HEAD.to_owned();
-        text.push_str("\n## The machine\n\n");
-        for fact in &self.machine {
-            line(&mut text, &format!("- {fact}"));
+/// Puts a section into the file, in place of the one that it had.
+pub(crate) fn put(path: &Path, subject: &str, text: &str) -> anyhow::Result<()> {
+    // No file yet is a file without sections.
+    let old = fs::read_to_string(path).unwrap_or_default();
+    fs::write(path, merged(&old, subject, text)).with_context(|| path.display().to_string())
+}
+
+fn merged(old: &str, subject: &str, text: &str) -> String {
+    let mut file = HEAD.to_owned();
+    for name in ORDER {
+        let kept = section(old, name);
+        let body = if name == subject { Some(text.trim()) } else { kept };
+        if let Some(body) = body {
+            file.push_str(&format!("\n{}\n{body}\n{}\n", open(name), close(name)));
         }
-        text.push_str("\n## One pod of one container\n\n");
-        self.head(&mut text);
-        for name in TIMES {
-            self.times(&mut text, name);
-        }
-        line(&mut text, &format!("\n## {} pods at one time\n", self.pods));
-        self.head(&mut text);
-        self.row(&mut text, "monitors per pod, KiB PSS", |m| m.monitors);
-        self.row(&mut text, "daemon, MiB PSS", |m| m.daemon as f64 / 1024.0);
-        self.row(&mut text, "kill -9 to all pods listed again, ms", |m| millis(m.restart));
-        self.row(&mut text, "list all pods, ms", |m| millis(m.list));
-        text
     }
-
-    fn head(&self, text: &mut String) {
-        line(text, &format!("| | {} |", self.names.join(" | ")));
-        line(text, &format!("|---|{}", "---|".repeat(self.names.len())));
-    }
-
-    fn times(&self, text: &mut String, name: &str) {
-        let base = self.rounds[0].median(name);
-        let cell = |samples: &Samples| {
-            let (median, p95) = samples.median(name).zip(samples.p95(name))?;
-            let ratio = ratio(median.as_secs_f64(), base?.as_secs_f64());
-            Some(format!("{} ({}) {ratio}", ms(median), ms(p95)))
-        };
-        let cells = self.rounds.iter().map(|s| cell(s).unwrap_or_else(|| "–".to_owned()));
-        line(text, &format!("| {name} | {} |", cells.collect::<Vec<_>>().join(" | ")));
-    }
-
-    fn row(&self, text: &mut String, name: &str, of: impl Fn(&Memory) -> f64) {
-        let base = of(&self.memory[0]);
-        let cells = self.memory.iter().map(|m| format!("{:.1} {}", of(m), ratio(of(m), base)));
-        line(text, &format!("| {name} | {} |", cells.collect::<Vec<_>>().join(" | ")));
-    }
+    file
 }
 
-/// How many times smaller, or larger.
-fn ratio(value: f64, base: f64) -> String {
-    if (value - base).abs() < f64::EPSILON || value <= 0.0 {
-        return String::new();
-    }
-    if value <= base { format!("**1/{:.1}**", base / value) } else { format!("{:.1}x", value / base) }
+fn section<'a>(file: &'a str, name: &str) -> Option<&'a str> {
+    let (_, rest) = file.split_once(&open(name))?;
+    Some(rest.split_once(&close(name))?.0.trim())
 }
 
-fn millis(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
+fn open(name: &str) -> String {
+    format!("<!-- bench {name} -->")
 }
 
-fn line(text: &mut String, line: &str) {
-    // Writing to a String cannot fail.
-    let _ = writeln!(text, "{line}");
+fn close(name: &str) -> String {
+    format!("<!-- end of bench {name} -->")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ratio;
+    use super::{merged, section};
 
     #[test]
-    fn ratios_say_which_way() {
-        assert_eq!(ratio(25.0, 100.0), "**1/4.0**");
-        assert_eq!(ratio(150.0, 100.0), "1.5x");
-        assert_eq!(ratio(100.0, 100.0), "");
+    fn a_section_replaces_its_own_only() {
+        let file = merged("", "node", "one");
+        let file = merged(&file, "pod", "two\n");
+        let file = merged(&file, "node", "three");
+        assert_eq!(section(&file, "node"), Some("three"));
+        assert_eq!(section(&file, "pod"), Some("two"));
+        assert_eq!(section(&file, "runtime"), None);
+        assert!(file.find("two") < file.find("three"), "{file}");
+        assert_eq!(merged(&file, "node", "three"), file);
     }
 }

@@ -1,13 +1,24 @@
 //! What is compared: nodes of the same kind but for the daemon and the network.
 
 use berth_e2e::cri::Cri;
-use berth_e2e::node::{Node, Runtime, Settings};
+use berth_e2e::node::{NetworkMode, Node, Runtime, Settings};
 use berth_e2e::registry::Registry;
-use berth_e2e::{podspec, samples};
+use berth_e2e::{faults, podspec, samples};
 use berth_proto::cri as wire;
 
 /// The image of every pod.
 pub(crate) const IMAGE: &str = "registry.bench.test/busybox:1";
+
+/// What network the pods have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Network {
+    /// The host's.
+    Host,
+    /// By CNI plugins.
+    Cni,
+    /// Berth's own.
+    Builtin,
+}
 
 /// One side of the comparison.
 pub(crate) struct Side {
@@ -17,23 +28,19 @@ pub(crate) struct Side {
     pub(crate) node: Node,
     /// Its client.
     pub(crate) cri: Cri,
-    /// Whether its pods use the host's network.
-    host_network: bool,
+    network: Network,
     _registry: Registry,
 }
 
 impl Side {
-    /// All sides, each with its daemon running and the image pulled.
-    pub(crate) async fn all() -> anyhow::Result<Vec<Self>> {
-        Ok(vec![
-            Self::start("containerd, host network", Runtime::Containerd, true).await?,
-            Self::start("Berth, host network", Runtime::Berth, true).await?,
-            Self::start("Berth, built-in network", Runtime::Berth, false).await?,
-        ])
-    }
-
-    async fn start(name: &'static str, runtime: Runtime, host_network: bool) -> anyhow::Result<Self> {
-        let settings = Settings { runtime, quiet: true, ..Settings::default() };
+    /// A side with its daemon running and the image pulled.
+    pub(crate) async fn start(
+        name: &'static str,
+        runtime: Runtime,
+        network: Network,
+    ) -> anyhow::Result<Self> {
+        let mode = if network == Network::Cni { NetworkMode::Cni } else { NetworkMode::Builtin };
+        let settings = Settings { runtime, quiet: true, ..Settings::network(mode) };
         let node = Node::prepare(settings)?;
         let registry = Registry::start().await?;
         registry.push("busybox", "1", &samples::busybox()?);
@@ -46,15 +53,29 @@ impl Side {
         if runtime == Runtime::Containerd {
             cri.pull("registry.k8s.io/pause:3.10").await?;
         }
-        Ok(Self { name, node, cri, host_network, _registry: registry })
+        Ok(Self { name, node, cri, network, _registry: registry })
+    }
+
+    /// Takes all sides down and says what they left.
+    pub(crate) async fn finish(sides: &[Self]) {
+        for side in sides {
+            if side.network == Network::Cni {
+                if let Err(error) = side.node.remove_everything().await {
+                    eprintln!("{}: {error:#}", side.name);
+                }
+                faults::remove_bridge(&side.node);
+            }
+            for problem in side.node.finish().await {
+                eprintln!("{}: {problem}", side.name);
+            }
+        }
     }
 
     /// The configuration of its pod of this name.
     pub(crate) fn pod(&self, name: &str) -> wire::PodSandboxConfig {
-        if self.host_network {
-            podspec::host_network(&self.node, name)
-        } else {
-            podspec::pod(&self.node, name)
+        match self.network {
+            Network::Host => podspec::host_network(&self.node, name),
+            Network::Cni | Network::Builtin => podspec::pod(&self.node, name),
         }
     }
 

@@ -9,7 +9,7 @@ mod shims;
 pub use control::{arm, hits, inventory, reached};
 pub use disk::Disk;
 pub use left::left_of_pods;
-pub use plugin::{Mood, Plugin, held_addresses, remove_bridge};
+pub use plugin::{Mood, Plugin, Position, held_addresses, remove_bridge};
 pub use shims::{kill_shims, sandbox_of, shims};
 
 /// Whether everything runs, and not only what fits into each change's run.

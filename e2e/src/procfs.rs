@@ -35,6 +35,14 @@ pub fn read(pid: i32) -> Option<Process> {
     (!kernel).then_some(Process { pid, parent, command, cgroups })
 }
 
+/// A variable of the environment that a process was started with.
+pub fn variable(pid: i32, name: &str) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let mut lines = environment.split(|byte| *byte == 0);
+    let value = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
+    Some(String::from_utf8_lossy(value).into_owned())
+}
+
 /// The host's pid of the first process of the PID namespace of the container with this id.
 pub fn init_of(container: &str) -> Option<i32> {
     let all = processes();

@@ -2,7 +2,7 @@
 //! that misbehave outside ADD and DEL, and damaged CNI configuration.
 
 use anyhow::{Context as _, Result};
-use berth_e2e::faults::{self, Mood, Plugin};
+use berth_e2e::faults::{self, Mood, Plugin, Position};
 use berth_e2e::harness::{Bed, Context, text};
 use berth_e2e::image::{ImageBuilder, Layer};
 use berth_e2e::node::{NetworkMode, Settings};
@@ -92,7 +92,7 @@ async fn exec_has_the_containers_surroundings(context: Context) -> Result<()> {
 /// and running pods are left alone.
 async fn plugins_outside_add_and_del(context: Context) -> Result<()> {
     let node = context.prepared(Settings::network(NetworkMode::Cni))?;
-    let plugin = Plugin::install(&node)?;
+    let plugin = Plugin::install(&node, Position::Last)?;
     std::fs::write(node.dir().join("cni/05-damaged.conflist"), "{ this is no JSON")?;
     let bed = context.lay(node).await?;
     bed.node.start_daemon().await?;

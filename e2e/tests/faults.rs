@@ -10,7 +10,7 @@ mod scene;
 mod verb;
 
 use anyhow::Result;
-use berth_e2e::faults::{self, Disk, everything};
+use berth_e2e::faults::{self, Disk, Plugin, Position, everything};
 use berth_e2e::harness::Context;
 use berth_e2e::node::{NetworkMode, Settings};
 use berth_e2e::{check, tests};
@@ -23,10 +23,10 @@ use verb::Verb;
 tests![every_point_is_passed ;
 minutes 15 [
     pull_image, run_pod, create_container, start_container, exec_sync, stop_container, remove_container,
-    stop_pod, remove_pod, plugin_fails_at_add, plugin_fails_at_del, plugin_hangs_at_add, plugin_hangs_at_del
+    stop_pod, remove_pod, plugin_at_run, plugin_at_stop, plugin_at_remove
 ]];
 
-use plugins::{plugin_fails_at_add, plugin_fails_at_del, plugin_hangs_at_add, plugin_hangs_at_del};
+use plugins::{plugin_at_remove, plugin_at_run, plugin_at_stop};
 
 /// Of how many runs each takes a part.
 const PARTS: usize = 3;
@@ -36,16 +36,21 @@ async fn ground(context: &Context, network: NetworkMode) -> Result<Ground> {
     let extra_args = vec!["--allow-faults".to_owned()];
     let node = context.prepared(Settings { extra_args, ..Settings::network(network) })?;
     let disk = Disk::mount(&node)?;
+    let cni = network == NetworkMode::Cni;
+    let plugin = cni.then(|| Plugin::install(&node, Position::Last)).transpose()?;
     let bed = context.lay(node).await?;
     bed.node.start_daemon().await?;
     bed.busybox().await?;
-    Ok(Ground { bed, disk, stale: Mutex::default() })
+    Ok(Ground { bed, disk, plugin, stale: Mutex::default() })
 }
 
 /// Ends the node while its file systems are still there.
 async fn close(ground: &Ground) -> Result<()> {
     ground.bed.node.remove_everything().await?;
     ground.bed.node.stop_daemon().await?;
+    if ground.plugin.is_some() {
+        faults::remove_bridge(&ground.bed.node);
+    }
     ground.disk.unmount()
 }
 
@@ -60,7 +65,6 @@ async fn every_point_is_passed(context: Context) -> Result<()> {
             }
         }
         close(&ground).await?;
-        faults::remove_bridge(&ground.bed.node);
     }
     check!(missing.is_empty(), "no verb passes {missing:?}: give the walk what it needs to get there");
     Ok(())
@@ -68,13 +72,21 @@ async fn every_point_is_passed(context: Context) -> Result<()> {
 
 /// All cells of one verb, or this run's part of them.
 async fn table(context: Context, verb: Verb) -> Result<()> {
-    let ground = ground(&context, NetworkMode::Builtin).await?;
+    half(&context, verb, NetworkMode::Builtin, &Kind::ANYWHERE).await?;
+    half(&context, verb, NetworkMode::Cni, &Kind::PLUGINS).await
+}
+
+async fn half(context: &Context, verb: Verb, network: NetworkMode, kinds: &[Kind]) -> Result<()> {
+    let ground = ground(context, network).await?;
     let points = cell::passed(&ground.bed, verb, "look").await?;
-    let all = points.iter().flat_map(|point| Kind::ALL.map(|kind| (point, kind)));
+    let mut all = Vec::new();
+    for point in &points {
+        all.extend(kinds.iter().map(|kind| (point, *kind)));
+    }
     let turn = faults::turn(PARTS);
     let mut failures = Vec::new();
     let mut ran = 0;
-    for (number, (point, kind)) in all.enumerate() {
+    for (number, (point, kind)) in all.into_iter().enumerate() {
         if !everything() && number % PARTS != turn {
             continue;
         }
@@ -86,8 +98,8 @@ async fn table(context: Context, verb: Verb) -> Result<()> {
         }
     }
     println!(
-        "        {verb:?}: {ran} cells of {} at {} points",
-        points.len() * Kind::ALL.len(),
+        "        {verb:?} ({network:?}): {ran} cells of {} at {} points",
+        points.len() * kinds.len(),
         points.len()
     );
     check!(failures.is_empty(), "{} of {ran} cells failed:\n{}", failures.len(), failures.join("\n"));

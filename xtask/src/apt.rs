@@ -12,6 +12,9 @@ const INSTALLED: [&str; 6] = ["iproute2", "iptables", "nftables", "libseccomp-de
 /// and busybox-static exclude each other, and nginx would start).
 const UNPACKED: [&str; 3] = ["busybox-static", "busybox", "nginx"];
 
+/// Packages that only benchmarks need, unpacked likewise.
+const FOR_BENCHMARKS: [&str; 3] = ["crun", "libyajl2", "time"];
+
 /// Installs and unpacks what is missing.
 pub(crate) fn run() -> anyhow::Result<()> {
     let missing: Vec<&str> = INSTALLED.into_iter().filter(|name| !installed(name)).collect();
@@ -22,6 +25,11 @@ pub(crate) fn run() -> anyhow::Result<()> {
         unpack(name)?;
     }
     Ok(())
+}
+
+/// Unpacks what only benchmarks need.
+pub(crate) fn for_benchmarks() -> anyhow::Result<()> {
+    FOR_BENCHMARKS.into_iter().try_for_each(unpack)
 }
 
 fn installed(name: &str) -> bool {

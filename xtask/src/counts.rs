@@ -27,7 +27,10 @@ impl Counts {
                 skipped: field("ignored")?,
             });
         }
-        let closing = line.split(", ").count() == 3 && line.ends_with("skipped");
+        // Not the closing line of a run inside a test, which is shown behind a bar.
+        let closing = line.starts_with(|c: char| c.is_ascii_digit())
+            && line.split(", ").count() == 3
+            && line.ends_with("skipped");
         let field = |word: &str| number_before(line, word);
         closing.then_some(())?;
         Some(Self { passed: field("passed")?, failed: field("failed")?, skipped: field("skipped")? })
@@ -63,7 +66,13 @@ mod tests {
 
     #[test]
     fn other_lines_are_not() {
-        for line in ["running 3 tests", "test a::b ... ok", "1 passed, 2 failed", ""] {
+        for line in [
+            "running 3 tests",
+            "test a::b ... ok",
+            "1 passed, 2 failed",
+            "| 0 passed, 1 failed, 0 skipped",
+            "",
+        ] {
             assert_eq!(Counts::in_line(line), None, "{line}");
         }
     }

@@ -3,7 +3,9 @@
 mod apt;
 mod clean;
 mod counts;
+mod crates;
 mod deny;
+mod fuzz;
 mod layout;
 mod peers;
 mod process;
@@ -22,7 +24,8 @@ usage: cargo xtask <command>
   tools [--all]                  install and build what tests and benchmarks need
   tidy                           the house rules: arrows, walls, module comments, unsafe
   deny                           licences, duplicates and sources of every dependency
-  bench pod [--pods N]           Berth beside containerd; writes BENCHMARKS.md (needs root)
+  fuzz [target] [--seconds N]    give the parsers inputs without end, 180 s each
+  bench SUBJECT                  Berth beside its peers: pod, node or runtime; writes its section of BENCHMARKS.md (needs root)
   clean                          take down what killed test runs left behind (needs root)
 ";
 
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
         "tools" => peers::run(rest),
         "tidy" => tidy::run(),
         "deny" => deny::run(),
+        "fuzz" => fuzz::run(rest),
         "bench" => product::bench(rest),
         "clean" => clean::run(),
         "help" | "--help" | "-h" => {

@@ -18,16 +18,21 @@ pub(crate) fn demo(args: &[String]) -> anyhow::Result<()> {
     process::run(Command::new(program).args(args).env("BERTH_E2E_TOOLS", layout::tools()))
 }
 
-/// `cargo xtask bench pod …`: measured on the shipped profile.
+/// `cargo xtask bench SUBJECT …`: measured on the shipped profile.
 pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
-    let Some((subject, rest)) = args.split_first() else {
-        bail!("bench what? There is: pod");
+    let (subject, rest) = args.split_first().map_or(("", args), |(subject, rest)| (subject.as_str(), rest));
+    let wanted: &[&str] = match subject {
+        "pod" => &["critools", "containerd", "runc"],
+        "node" => &["critools", "containerd", "runc", "cni"],
+        "runtime" => &["runc"],
+        _ => bail!("bench {subject:?}? There are: pod, node, runtime"),
     };
-    if subject != "pod" {
-        bail!("no benchmark {subject:?}; there is: pod");
+    need_root("Benchmarks start container runtimes")?;
+    peers::run(&wanted.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
+    if subject == "runtime" {
+        crate::apt::for_benchmarks()?;
+        crate::crates::run()?;
     }
-    need_root("Benchmarks start two container runtimes")?;
-    peers::run(&["critools", "containerd", "runc"].map(str::to_owned))?;
     build("dist")?;
     let binaries = layout::binaries()?;
     let dist = binaries.parent().unwrap_or(&binaries).join("dist");

@@ -9,12 +9,13 @@ mod config;
 mod error;
 mod exec;
 pub mod leftover;
+mod orphan;
 mod plugin;
 mod result;
 mod status;
 mod version;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -116,6 +117,15 @@ impl Cni {
             }
         }
         missing.map_or(Ok(()), Err)
+    }
+
+    /// Ends plugins that an earlier daemon started for these attachments and that still run.
+    pub fn end_orphans(&self, all: &[Attachment]) {
+        let ours = all.iter().filter(|attachment| matches!(attachment.by, By::Cni(_)));
+        let sandboxes: BTreeSet<&str> = ours.map(|attachment| attachment.pod.sandbox.as_str()).collect();
+        if !sandboxes.is_empty() {
+            orphan::end(&sandboxes);
+        }
     }
 
     /// CHECK, through the whole list; a success where the network has none.

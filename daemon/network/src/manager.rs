@@ -115,9 +115,11 @@ impl Manager {
         }
     }
 
-    /// After a restart, with every attachment of this daemon: brings back bridge and rules if pods of the built-in
-    /// network live, and drops port mappings and leases of pods that are not among them and have gone.
+    /// After a restart, with every attachment of this daemon: ends plugins that still run for them, brings back bridge
+    /// and rules if pods of the built-in network live, and drops port mappings and leases of pods that are not among
+    /// them and have gone.
     pub fn restore(&self, all: &[Attachment]) -> Result<(), NetworkError> {
+        self.cni.end_orphans(all);
         Ok(self.builtin.restore(all)?)
     }
 

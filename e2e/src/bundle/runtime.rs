@@ -11,6 +11,10 @@ pub enum Runtime {
     Berth,
     /// The reference.
     Runc,
+    /// For benchmarks.
+    Crun,
+    /// For benchmarks.
+    Youki,
 }
 
 impl Runtime {
@@ -19,6 +23,8 @@ impl Runtime {
         match self {
             Self::Berth => "berth",
             Self::Runc => "runc",
+            Self::Crun => "crun",
+            Self::Youki => "youki",
         }
     }
 
@@ -27,6 +33,8 @@ impl Runtime {
         match self {
             Self::Berth => paths::product("berth-shim"),
             Self::Runc => paths::peer("runc"),
+            Self::Crun => paths::package_file("crun", "usr/bin/crun"),
+            Self::Youki => paths::peer("youki"),
         }
     }
 
@@ -34,14 +42,20 @@ impl Runtime {
     pub const fn words(self) -> &'static [&'static str] {
         match self {
             Self::Berth => &["oci"],
-            Self::Runc => &[],
+            Self::Runc | Self::Crun | Self::Youki => &[],
         }
+    }
+
+    /// What its environment needs besides: a package that is only unpacked finds its library beside it.
+    pub fn environment(self) -> Option<(&'static str, PathBuf)> {
+        let library = paths::tools().join("deb/libyajl2/usr/lib/x86_64-linux-gnu");
+        (self == Self::Crun).then_some(("LD_LIBRARY_PATH", library))
     }
 
     /// The command without any flag.
     pub fn command(self) -> anyhow::Result<Command> {
         let mut command = Command::new(self.program()?);
-        command.args(self.words());
+        command.args(self.words()).envs(self.environment());
         Ok(command)
     }
 }

@@ -1,7 +1,7 @@
 //! Processes of a node: by a path in their command line, or by their cgroup.
 
 use super::Owned;
-use crate::procfs::{Process, processes};
+use crate::procfs::{self, Process, processes};
 use rustix::process::{Pid, Signal, kill_process};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,8 @@ pub(super) fn find(owned: &Owned) -> Vec<Process> {
         process.pid != me
             && (process.command.contains(&owned.name)
                 || process.cgroups.contains(&owned.name)
+                // A plugin that hangs has nothing of the node's but its environment.
+                || procfs::variable(process.pid, "CNI_CONTAINERID").is_some_and(|id| owned.knows(&id))
                 || process.cgroups.split(['/', '\n']).any(|name| owned.knows(name)))
     };
     processes().into_iter().filter(mine).collect()

@@ -5,7 +5,7 @@ use super::scene::Scene;
 use super::verb::{Call, Verb};
 use anyhow::{Context as _, Result};
 use berth_e2e::check;
-use berth_e2e::faults::{self, Disk};
+use berth_e2e::faults::{self, Disk, Mood, Plugin};
 use berth_e2e::harness::Bed;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -22,6 +22,8 @@ const WITHIN: Duration = Duration::from_secs(40);
 pub(super) struct Ground {
     pub(super) bed: Bed,
     pub(super) disk: Disk,
+    /// With CNI, a plugin that can go wrong.
+    pub(super) plugin: Option<Plugin>,
     /// What failed cells left behind: told once, and not again by each cell after them.
     pub(super) stale: Mutex<BTreeSet<String>>,
 }
@@ -104,6 +106,14 @@ async fn strike(
             disk.free()?;
             return Ok(Some(answer?));
         }
+        Kind::PluginFails | Kind::PluginHangs => {
+            let plugin = ground.plugin.as_ref().context("no plugin here")?;
+            plugin.be("ANY", kind.mood())?;
+            release()?;
+            let answer = ended(calling).await;
+            plugin.be("ANY", Mood::Well)?;
+            return Ok(Some(answer?));
+        }
         Kind::CallerGone => {
             calling.abort();
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -154,6 +164,8 @@ async fn clean(ground: &Ground) -> Result<()> {
     let stale = ground.stale.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let left = faults::left_of_pods(&ground.bed.node, &stale, Duration::from_secs(4)).await;
     check!(left.is_empty(), "left behind:\n{}", left.join("\n"));
+    let held = faults::held_addresses(&ground.bed.node);
+    check!(held.is_empty(), "host-local still holds {held:?}");
     Ok(())
 }
 

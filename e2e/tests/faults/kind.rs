@@ -1,5 +1,7 @@
 //! What goes wrong.
 
+use berth_e2e::faults::Mood;
+
 /// What goes wrong at a fault point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -13,9 +15,25 @@ pub(super) enum Kind {
     DiskFull,
     /// The caller goes away there, and asks again.
     CallerGone,
+    /// From there on a CNI plugin fails, until the call has ended.
+    PluginFails,
+    /// From there on a CNI plugin hangs, until the call has ended.
+    PluginHangs,
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 5] =
+    /// What can go wrong whatever network there is.
+    pub(super) const ANYWHERE: [Self; 5] =
         [Self::StepFails, Self::DaemonKilled, Self::ShimKilled, Self::DiskFull, Self::CallerGone];
+    /// What can go wrong with CNI besides.
+    pub(super) const PLUGINS: [Self; 2] = [Self::PluginFails, Self::PluginHangs];
+
+    /// How a plugin feels about it.
+    pub(super) fn mood(self) -> Mood {
+        match self {
+            Self::PluginFails => Mood::Fails,
+            Self::PluginHangs => Mood::Hangs,
+            _ => Mood::Well,
+        }
+    }
 }

@@ -10,6 +10,7 @@ pub mod error;
 pub mod hooks;
 pub mod init;
 pub mod known;
+pub mod parse;
 pub mod seccomp;
 
 pub mod capability;

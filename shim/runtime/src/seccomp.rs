@@ -7,6 +7,8 @@
 mod abi;
 mod emit;
 #[cfg(test)]
+mod exhaustive;
+#[cfg(test)]
 mod installed;
 #[cfg(test)]
 mod interpreter;

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags, StatxFlags};
@@ -32,8 +32,7 @@ pub fn sealed_self() -> io::Result<OwnedFd> {
 /// Whether the file lies on a read-only mount that is in no mount table, which only a mount of our own is. One of the host's may
 /// be made writable later, under the feet of a container that holds the file open.
 fn is_detached_read_only(file: &OwnedFd) -> bool {
-    let read_only = |s: rustix::fs::StatVfs| s.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
-    if !rustix::fs::fstatvfs(file).is_ok_and(read_only) {
+    if !is_read_only(file) {
         return false;
     }
     let asked = StatxFlags::MNT_ID;
@@ -60,15 +59,33 @@ fn seal(file: OwnedFd, path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// A detached mount of just this file, read-only.
+/// A mount of just this file, read-only, that belongs to no mount namespace.
+///
+/// A detached mount as open_tree gives it still has a namespace of its own, and whoever has CAP_SYS_ADMIN in any user namespace and
+/// a descriptor on it may make it writable again by mount_setattr: a container that executes /proc/self/exe has such a descriptor.
+/// When the descriptor of open_tree is closed the kernel takes the mount out of that namespace; another one keeps it alive, and
+/// what is in no namespace nobody can change.
 ///
 /// # Errors
-/// ENOSYS on kernels before 5.12, EPERM without CAP_SYS_ADMIN, EINVAL for a file on a detached mount.
+/// ENOSYS on kernels before 5.12, EPERM without CAP_SYS_ADMIN, EINVAL for a file on a detached mount, ENOENT without /proc.
 pub fn read_only_mount(file: impl AsFd) -> io::Result<OwnedFd> {
     let tree = clone_tree(file, false)?;
     let change = Change { set: attr::RDONLY | attr::NOSUID | attr::NODEV, ..Change::default() };
     set_attributes(&tree, &change, false)?;
-    Ok(tree)
+    let link = format!("/proc/self/fd/{}", tree.as_raw_fd());
+    let kept = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let same = |fd: &OwnedFd| rustix::fs::fstat(fd).map(|s| (s.st_dev, s.st_ino));
+    // A /proc that is no procfs could lead anywhere.
+    if same(&tree)? != same(&kept)? || !is_read_only(&kept) {
+        return Err(io::Error::from_raw_os_error(libc::ENOENT));
+    }
+    drop(tree);
+    Ok(kept)
+}
+
+fn is_read_only(file: &OwnedFd) -> bool {
+    let read_only = |s: rustix::fs::StatVfs| s.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+    rustix::fs::fstatvfs(file).is_ok_and(read_only)
 }
 
 /// A sealed copy of the file in memory.
@@ -97,7 +114,6 @@ pub fn memory_copy(path: &Path) -> io::Result<OwnedFd> {
 mod tests {
     use super::*;
     use rustix::io::Errno;
-    use std::os::fd::AsRawFd;
 
     fn try_write(fd: &OwnedFd) -> Result<(), Errno> {
         let link = format!("/proc/self/fd/{}", fd.as_raw_fd());
@@ -111,6 +127,14 @@ mod tests {
         std::fs::copy("/bin/true", &path).expect("copy");
         let file = rustix::fs::open(&path, OFlags::PATH, Mode::empty()).expect("open");
         if let Ok(fd) = read_only_mount(&file) {
+            assert_eq!(try_write(&fd), Err(Errno::ROFS));
+            // Nor can the mount be made writable again, which for a mount that open_tree made just so works.
+            let writable = Change { clear: attr::RDONLY, ..Change::default() };
+            let tree = clone_tree(&file, false).expect("clone");
+            set_attributes(&tree, &Change { set: attr::RDONLY, ..Change::default() }, false).expect("set");
+            set_attributes(&tree, &writable, false).expect("a plain detached mount can be changed");
+            let error = set_attributes(&fd, &writable, false).expect_err("changed");
+            assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
             assert_eq!(try_write(&fd), Err(Errno::ROFS));
         }
         std::fs::remove_file(&path).expect("clean");

@@ -34,3 +34,11 @@ pub fn install(program: &[u8], flags: u32) -> io::Result<Option<OwnedFd>> {
     // SAFETY: with NEW_LISTENER a non-negative result is a new descriptor that nobody else owns.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(result as i32) }))
 }
+
+/// Makes the call `number` with arguments that no call can do anything with; gives its errno, 0 for success. To ask a filter.
+pub fn probe(number: i64) -> i32 {
+    const NOTHING: i64 = -1;
+    // SAFETY: no argument is an address that can be read or written, nor a descriptor, process or flag that exists.
+    let result = unsafe { libc::syscall(number, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING) };
+    if result == -1 { io::Error::last_os_error().raw_os_error().unwrap_or(0) } else { 0 }
+}

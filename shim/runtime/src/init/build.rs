@@ -196,7 +196,8 @@ fn root_file_system(
         own_cgroup_namespace: enter::kind_of(order.made | order.make).contains(Namespaces::CGROUP),
         label: linux.mount_label().as_deref().filter(|l| !l.is_empty()),
     };
-    let makes_dev = !mounts::make(planned, &place)?;
+    let made = mounts::make(planned, &place)?;
+    let makes_dev = !made.foreign_dev;
     if makes_dev {
         devices::make(&root, linux.devices().as_deref().unwrap_or_default(), has_user_namespace(linux))?;
     }
@@ -205,7 +206,7 @@ fn root_file_system(
     make_in_root(&root, cwd, Kind::Directory).at("make working directory", cwd)?;
     run_hooks(channel, order)?;
     let user = who(order, &root)?;
-    protect(spec, linux, &root)?;
+    protect(spec, linux, &root, &made.kernel)?;
     rootfs::enter(&root, order.switches.no_pivot)?;
     if let Some((kind, recursive)) = propagation {
         rootfs::propagate(&root, kind, recursive)?;
@@ -272,7 +273,7 @@ fn who(order: &CreateOrder, root: &OwnedFd) -> Result<ResolvedUser, Failure> {
 }
 
 /// Parameters set, paths hidden or made read-only, the root itself made read-only.
-fn protect(spec: &Spec, linux: &Linux, root: &OwnedFd) -> Result<(), Failure> {
+fn protect(spec: &Spec, linux: &Linux, root: &OwnedFd, kernel: &mounts::Kernel) -> Result<(), Failure> {
     let process = process_of(spec)?;
     let sysctls: BTreeMap<String, String> =
         linux.sysctl().iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect();
@@ -282,9 +283,9 @@ fn protect(spec: &Spec, linux: &Linux, root: &OwnedFd) -> Result<(), Failure> {
         sysctl::set(&proc, &sysctls)?;
         label::apply(&proc, process)?;
     }
-    mask::read_only(root, linux.readonly_paths().as_deref().unwrap_or_default())?;
+    mask::read_only(root, kernel, linux.readonly_paths().as_deref().unwrap_or_default())?;
     let label = linux.mount_label().as_deref().filter(|l| !l.is_empty());
-    mask::hide(root, linux.masked_paths().as_deref().unwrap_or_default(), label)?;
+    mask::hide(root, kernel, linux.masked_paths().as_deref().unwrap_or_default(), label)?;
     if spec.root().as_ref().and_then(oci_spec::runtime::Root::readonly).unwrap_or(false) {
         rootfs::read_only(root)?;
     }

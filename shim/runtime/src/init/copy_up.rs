@@ -47,8 +47,9 @@ fn one(from: &OwnedFd, to: &OwnedFd, name: &CStr, depth: usize) -> Result<(), Fa
             directory(&source, &target, depth + 1)?;
         }
         FileType::RegularFile => {
-            let source = rustix::fs::openat(from, name, OFlags::RDONLY | nofollow, Mode::empty())
-                .at("copy up", subject)?;
+            // Should it be a pipe by now, nobody waits for its other end.
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | nofollow;
+            let source = rustix::fs::openat(from, name, flags, Mode::empty()).at("copy up", subject)?;
             let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | nofollow;
             let target = rustix::fs::openat(to, name, flags, mode).at("copy up", subject)?;
             std::io::copy(&mut std::fs::File::from(source), &mut std::fs::File::from(target))

@@ -1,11 +1,11 @@
 //! Device nodes: the ones every container has, the ones asked for, and the links of /dev.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use berth_sys::path::{Kind, make_in_root};
 use oci_spec::runtime::{LinuxDevice, LinuxDeviceType};
-use rustix::fs::{AtFlags, FileType, Gid, Mode, Uid, makedev};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, makedev};
 use rustix::io::Errno;
 
 use crate::error::{At, Failure};
@@ -100,14 +100,24 @@ fn make_one(directory: &OwnedFd, name: &Path, node: &Node) -> Result<(), Failure
         Err(Errno::PERM) => return bind_one(directory, name, node),
         Err(errno) => return Err(errno).at("make device", &node.path),
     }
-    if (node.uid, node.gid) != (0, 0) {
-        let (uid, gid) = (Uid::from_raw(node.uid), Gid::from_raw(node.gid));
-        rustix::fs::chownat(directory, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)
-            .at("set the owner of device", &node.path)?;
-        rustix::fs::chmodat(directory, name, mode, AtFlags::empty())
-            .at("set the mode of device", &node.path)?;
+    if (node.uid, node.gid) != (0, 0) { give_away(directory, name, node) } else { Ok(()) }
+}
+
+/// Sets owner and mode of a device just made, by descriptor: in a directory that another container writes to as well, the name may
+/// by now be a link to a file of the host's.
+fn give_away(directory: &OwnedFd, name: &Path, node: &Node) -> Result<(), Failure> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = rustix::fs::openat(directory, name, flags, Mode::empty()).at("look at device", &node.path)?;
+    let stat = rustix::fs::fstat(&made).at("look at device", &node.path)?;
+    if FileType::from_raw_mode(stat.st_mode) != node.kind || stat.st_rdev != node.number {
+        return Err(Failure::refused("make device", Some(&node.path), "somebody else put something there"));
     }
-    Ok(())
+    let (uid, gid) = (Uid::from_raw(node.uid), Gid::from_raw(node.gid));
+    rustix::fs::chownat(&made, "", Some(uid), Some(gid), AtFlags::EMPTY_PATH)
+        .at("set the owner of device", &node.path)?;
+    // The host's /proc, which is still here; its links to descriptors follow no name.
+    let link = format!("/proc/self/fd/{}", made.as_raw_fd());
+    rustix::fs::chmod(link, Mode::from_raw_mode(node.mode)).at("set the mode of device", &node.path)
 }
 
 /// Something is there already: fine if it is that device.

@@ -9,14 +9,14 @@ use rustix::fs::{FileType, Mode, OFlags, makedev};
 use rustix::io::Errno;
 
 use super::filesystem;
-use super::mounts::open;
+use super::mounts::Kernel;
 use crate::error::{At, Failure};
 use crate::options::Options;
 
 /// Makes each path read-only with all that is mounted below it. What is not there needs no protection.
-pub(super) fn read_only(root: &OwnedFd, paths: &[String]) -> Result<(), Failure> {
+pub(super) fn read_only(root: &OwnedFd, kernel: &Kernel, paths: &[String]) -> Result<(), Failure> {
     for path in unique(paths) {
-        let Some(fd) = present(root, path)? else { continue };
+        let Some(fd) = present(root, kernel, path)? else { continue };
         let tree = clone_tree(&fd, true).at("make read-only", path)?;
         attach(&tree, &fd).at("make read-only", path)?;
         super::bind::read_only(&tree, true).at("make read-only", path)?;
@@ -28,11 +28,16 @@ pub(super) fn read_only(root: &OwnedFd, paths: &[String]) -> Result<(), Failure>
 ///
 /// The null device is verified by its number: a container that could swap /dev/null would get its own file mounted, writable,
 /// over /proc/sysrq-trigger (CVE-2025-31133).
-pub(super) fn hide(root: &OwnedFd, paths: &[String], label: Option<&str>) -> Result<(), Failure> {
+pub(super) fn hide(
+    root: &OwnedFd,
+    kernel: &Kernel,
+    paths: &[String],
+    label: Option<&str>,
+) -> Result<(), Failure> {
     let mut null = None;
     let mut empty: Option<OwnedFd> = None;
     for path in unique(paths) {
-        let Some(fd) = present(root, path)? else { continue };
+        let Some(fd) = present(root, kernel, path)? else { continue };
         let mode = rustix::fs::fstat(&fd).at("mask", path)?.st_mode;
         if FileType::from_raw_mode(mode) == FileType::Directory {
             match &empty {
@@ -62,8 +67,8 @@ fn unique(paths: &[String]) -> impl Iterator<Item = &str> {
     paths.iter().map(String::as_str).collect::<BTreeSet<_>>().into_iter()
 }
 
-fn present(root: &OwnedFd, path: &str) -> Result<Option<OwnedFd>, Failure> {
-    match open(root, path) {
+fn present(root: &OwnedFd, kernel: &Kernel, path: &str) -> Result<Option<OwnedFd>, Failure> {
+    match kernel.open(root, path) {
         Ok(fd) => Ok(Some(fd)),
         Err(error) if matches!(error.raw_os_error(), Some(e) if e == Errno::NOENT.raw_os_error() || e == Errno::NOTDIR.raw_os_error()) => {
             Ok(None)

@@ -76,20 +76,60 @@ pub(super) fn take_binds(planned: &mut [Planned], bundle: &Path) -> Result<(), F
     Ok(())
 }
 
-/// Makes every mount. Gives whether /dev is now a directory of somebody else's, bound there under whatever name leads to it: no
-/// devices are made in that.
-pub(super) fn make(planned: Vec<Planned>, place: &Place<'_>) -> Result<bool, Failure> {
-    let mut foreign = false;
-    for one in planned {
-        let bound = one.options.bind.is_some();
-        let before = identity(place.root);
-        make_one(one, place)?;
-        let after = identity(place.root);
-        if before != after {
-            foreign = bound;
+/// What the mounts made of the root file system.
+#[derive(Default)]
+pub(super) struct Made {
+    /// Whether /dev is now a directory of somebody else's, bound there under whatever name leads to it: no devices are made in
+    /// that.
+    pub(super) foreign_dev: bool,
+    /// The mounts at /proc and at /sys. What is to be protected there is reached from these and not by name: whoever else may
+    /// write to the root file system could have put another directory there for a moment.
+    pub(super) kernel: Kernel,
+}
+
+/// The mounts that show the kernel's own files.
+#[derive(Default)]
+pub(super) struct Kernel {
+    proc: Option<OwnedFd>,
+    sys: Option<OwnedFd>,
+}
+
+impl Kernel {
+    /// Opens what is at `path` in the root, from the nearest of these mounts.
+    pub(super) fn open(&self, root: &OwnedFd, path: &str) -> std::io::Result<OwnedFd> {
+        let path = Path::new(path);
+        let below = |mount: &'static str| path.strip_prefix(mount).ok();
+        let plain = !path.components().any(|part| part == Component::ParentDir);
+        match (&self.proc, below("/proc"), &self.sys, below("/sys")) {
+            (Some(proc), Some(rest), ..) if plain => open_in_root(proc, rest, OFlags::PATH),
+            (_, _, Some(sys), Some(rest)) if plain => open_in_root(sys, rest, OFlags::PATH),
+            _ => open_in_root(root, path, OFlags::PATH),
         }
     }
-    Ok(foreign)
+}
+
+/// Makes every mount.
+pub(super) fn make(planned: Vec<Planned>, place: &Place<'_>) -> Result<Made, Failure> {
+    let mut made = Made::default();
+    // Made first, so that a link of the image's that leads nowhere yet cannot lead into a volume later without being noticed. Where
+    // nothing can be made there is nothing to notice either.
+    let _ = make_in_root(place.root, Path::new("/dev"), Kind::Directory);
+    for one in planned {
+        let bound = one.options.bind.is_some();
+        let (proc, sys) = (is_at(&one.mount, "/proc"), is_at(&one.mount, "/sys"));
+        let before = identity(place.root);
+        let tree = make_one(one, place)?;
+        let after = identity(place.root);
+        if before != after {
+            made.foreign_dev = bound;
+        }
+        if proc {
+            made.kernel.proc = tree;
+        } else if sys {
+            made.kernel.sys = tree;
+        }
+    }
+    Ok(made)
 }
 
 /// What is at /dev now.
@@ -98,31 +138,32 @@ fn identity(root: &OwnedFd) -> Option<(u64, u64)> {
     Some((stat.st_dev, stat.st_ino))
 }
 
-fn make_one(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
+/// Makes one mount; gives it where there is a single one.
+fn make_one(one: Planned, place: &Place<'_>) -> Result<Option<OwnedFd>, Failure> {
     if one.options.bind.is_some() {
-        return make_bind(one, place);
+        return make_bind(one, place).map(Some);
     }
     let kind = one.mount.typ().clone().unwrap_or_default();
     match kind.as_str() {
-        "cgroup" | "cgroup2" => cgroupfs::make(&one, place),
+        "cgroup" | "cgroup2" => cgroupfs::make(&one, place).map(|()| None),
         "proc" | "sysfs" => {
             let target = plain_target(&one, place)?;
             let source = one.mount.source().as_deref().or(Some(Path::new(&kind)));
             let tree = filesystem::create(&kind, source, &one.options).map_err(|f| about(f, &one.mount))?;
-            finish(&tree, &target, &one)
+            finish(&tree, &target, &one).map(|()| Some(tree))
         }
-        "tmpfs" => make_tmpfs(one, place),
+        "tmpfs" => make_tmpfs(one, place).map(Some),
         _ => {
             let target = target(&one, place, Kind::Directory)?.0;
             let options = labelled(&one, place);
             let source = one.mount.source().as_deref().or(Some(Path::new(&kind)));
             let tree = filesystem::create(&kind, source, &options).map_err(|f| about(f, &one.mount))?;
-            finish(&tree, &target, &one)
+            finish(&tree, &target, &one).map(|()| Some(tree))
         }
     }
 }
 
-fn make_bind(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
+fn make_bind(one: Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
     let tree = match one.taken {
         Some(tree) => tree,
         None => bind::detach(&bind::source_of(&one.mount, place.bundle), &one.options)
@@ -135,11 +176,11 @@ fn make_bind(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
         bind::map_owners(&tree, &one.mount, mode, namespace)?;
     }
     guard(&tree, &target, &one.mount)?;
-    bind::finish(&tree, &target, &one.mount, &one.options)
+    bind::finish(&tree, &target, &one.mount, &one.options).map(|()| tree)
 }
 
 /// A tmpfs takes the mode of the directory it covers; over a new one, and unless told otherwise, it is open to all (1777).
-fn make_tmpfs(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
+fn make_tmpfs(one: Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
     let (target, made) = target(&one, place, Kind::Directory)?;
     let mut options = labelled(&one, place);
     if !made && options.value("mode").is_none() {
@@ -154,7 +195,7 @@ fn make_tmpfs(one: Planned, place: &Place<'_>) -> Result<(), Failure> {
     if options.copy_up && !made {
         copy_up::copy(&target, &tree).map_err(|f| about(f, &one.mount))?;
     }
-    finish(&tree, &target, &one)
+    finish(&tree, &target, &one).map(|()| tree)
 }
 
 /// Applies what creation could not, and attaches.

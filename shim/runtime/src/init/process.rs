@@ -62,6 +62,9 @@ pub(super) fn prepare(
     let keep_admin = filtered && !no_new_privileges;
     let sets = Sets::from_spec(process.capabilities().as_ref());
     let sets = credentials::apply(user, sets, keep_admin, common.user_namespace, warnings)?;
+    // A change of user sets this to what fs.suid_dumpable says, which may be "yes".
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .step("keep the process not dumpable")?;
     // A directory that only the user may enter is tried again as the user.
     if cwd.is_err() {
         enter_cwd(root, process.cwd())?;

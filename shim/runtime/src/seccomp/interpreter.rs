@@ -8,17 +8,17 @@ use proptest::prelude::*;
 use super::abi::{Abi, X32_BIT};
 use super::*;
 
-const X86_64: u32 = 0xc000_003e;
-const I386: u32 = 0x4000_0003;
-const AARCH64: u32 = 0xc000_00b7;
-const ARM: u32 = 0x4000_0028;
+pub(super) const X86_64: u32 = 0xc000_003e;
+pub(super) const I386: u32 = 0x4000_0003;
+pub(super) const AARCH64: u32 = 0xc000_00b7;
+pub(super) const ARM: u32 = 0x4000_0028;
 const ALLOW: u32 = 0x7fff_0000;
 const KILL: u32 = 0x8000_0000;
 const EPERM: u32 = 0x0005_0001;
 const ENOSYS: u32 = 0x0005_0026;
 
 /// Runs a program as the kernel does; panics where the kernel would refuse it.
-fn run(program: &Program, arch: u32, number: u32, args: [u64; 6]) -> u32 {
+pub(super) fn run(program: &Program, arch: u32, number: u32, args: [u64; 6]) -> u32 {
     let mut data = [0u32; 16];
     (data[0], data[1]) = (number, arch);
     for (at, arg) in args.iter().enumerate() {
@@ -45,7 +45,7 @@ fn run(program: &Program, arch: u32, number: u32, args: [u64; 6]) -> u32 {
 }
 
 /// A profile as one convention reads it, rule by rule.
-struct Reading<'a> {
+pub(super) struct Reading<'a> {
     abi: Abi,
     default: u32,
     newest: Option<u32>,
@@ -54,7 +54,7 @@ struct Reading<'a> {
 }
 
 impl<'a> Reading<'a> {
-    fn new(profile: &'a LinuxSeccomp, abi: Abi) -> Self {
+    pub(super) fn new(profile: &'a LinuxSeccomp, abi: Abi) -> Self {
         let table = abi.table();
         let mut rules: HashMap<u32, Vec<&LinuxSyscall>> = HashMap::new();
         let mut newest = None;
@@ -72,7 +72,7 @@ impl<'a> Reading<'a> {
     }
 
     /// What it means for one call.
-    fn meant(&self, number: u32, args: [u64; 6]) -> u32 {
+    pub(super) fn meant(&self, number: u32, args: [u64; 6]) -> u32 {
         let number = match self.abi {
             Abi::X86_64 { x32: true } => number & !X32_BIT,
             Abi::X86_64 { x32: false } if number >= X32_BIT => return KILL,
@@ -109,7 +109,7 @@ fn fits(rule: &LinuxSyscall, args: [u64; 6]) -> bool {
     if indices.len() < conditions.len() { conditions.iter().any(holds) } else { conditions.iter().all(holds) }
 }
 
-fn profile(json: &str) -> LinuxSeccomp {
+pub(super) fn profile(json: &str) -> LinuxSeccomp {
     serde_json::from_str(json).unwrap()
 }
 
