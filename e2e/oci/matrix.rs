@@ -2,6 +2,7 @@
 //! seen, or the row says what each shows and why ours differs on purpose.
 
 mod bad;
+mod cli;
 mod exec;
 mod hooks;
 mod host;
@@ -23,11 +24,28 @@ use berth_e2e::harness::Context;
 use berth_e2e::tests;
 use row::Row;
 
-tests![; minutes 60 [bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, unified]];
+tests![; minutes 60 [
+    a_killed_maker_leaves_nothing_for_ever, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, unified]];
 
 /// Runs the rows of one subject.
 async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
     judge::all(&context, rows()).await
+}
+
+async fn a_killed_maker_leaves_nothing_for_ever(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(cli::a_killed_maker_leaves_nothing_for_ever).await?
+}
+
+async fn nobody_holds_up_a_start(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(cli::nobody_holds_up_a_start).await?
+}
+
+async fn of_two_at_once_one_is_refused(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(cli::of_two_at_once_one_is_refused).await?
+}
+
+async fn state_is_private(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(cli::state_is_private).await?
 }
 
 async fn bad(context: Context) -> Result<()> {
