@@ -8,23 +8,26 @@ use std::process::{Command, Stdio};
 /// Packages that tests and peers need installed.
 const INSTALLED: [&str; 6] = ["iproute2", "iptables", "nftables", "libseccomp-dev", "pkg-config", "procps"];
 
-/// Packages whose files go into test images: unpacked beside the peers, never installed (busybox
+/// Packages whose files go into test images, and Docker with what it runs: unpacked beside the peers, never installed (busybox
 /// and busybox-static exclude each other, and nginx would start).
-const UNPACKED: [&str; 3] = ["busybox-static", "busybox", "nginx"];
+const UNPACKED: [&str; 6] = ["busybox-static", "busybox", "nginx", "docker.io", "containerd", "runc"];
 
 /// Packages that only benchmarks need, unpacked likewise.
 const FOR_BENCHMARKS: [&str; 3] = ["crun", "libyajl2", "time"];
 
 /// Installs and unpacks what is missing.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let missing: Vec<&str> = INSTALLED.into_iter().filter(|name| !installed(name)).collect();
-    if !missing.is_empty() {
-        install(&missing)?;
-    }
+    need(&INSTALLED)?;
     for name in UNPACKED {
         unpack(name)?;
     }
     Ok(())
+}
+
+/// Installs those of these packages that are missing.
+pub(crate) fn need(packages: &[&'static str]) -> anyhow::Result<()> {
+    let missing: Vec<&str> = packages.iter().copied().filter(|name| !installed(name)).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
 }
 
 /// Unpacks what only benchmarks need.
