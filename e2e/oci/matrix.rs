@@ -1,25 +1,99 @@
 //! Side by side with runc: a table of bundles, one row per case, each run by both in the same run. The same must be
 //! seen, or the row says what each shows and why ours differs on purpose.
 
+mod bad;
+mod cli;
+mod exec;
+mod hooks;
+mod host;
 mod identity;
 mod inside;
 mod judge;
+mod lifecycle;
+mod limits;
+mod mounts;
+mod namespaces;
+mod paths;
+mod privileges;
+mod process;
 mod row;
+mod users;
 
 use anyhow::Result;
 use berth_e2e::harness::Context;
 use berth_e2e::tests;
 use row::Row;
 
-tests![; minutes 60 [identity, unified]];
+tests![; minutes 60 [
+    a_killed_maker_leaves_nothing_for_ever, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, unified]];
 
 /// Runs the rows of one subject.
 async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
     judge::all(&context, rows()).await
 }
 
+async fn a_killed_maker_leaves_nothing_for_ever(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(cli::a_killed_maker_leaves_nothing_for_ever).await?
+}
+
+async fn nobody_holds_up_a_start(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(cli::nobody_holds_up_a_start).await?
+}
+
+async fn of_two_at_once_one_is_refused(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(cli::of_two_at_once_one_is_refused).await?
+}
+
+async fn state_is_private(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(cli::state_is_private).await?
+}
+
+async fn bad(context: Context) -> Result<()> {
+    subject(context, bad::rows).await
+}
+
+async fn exec(context: Context) -> Result<()> {
+    subject(context, exec::rows).await
+}
+
+async fn lifecycle(context: Context) -> Result<()> {
+    subject(context, lifecycle::rows).await
+}
+
+async fn hooks(context: Context) -> Result<()> {
+    subject(context, hooks::rows).await
+}
+
+async fn limits(context: Context) -> Result<()> {
+    subject(context, limits::rows).await
+}
+
 async fn identity(context: Context) -> Result<()> {
     subject(context, identity::rows).await
+}
+
+async fn namespaces(context: Context) -> Result<()> {
+    subject(context, namespaces::rows).await
+}
+
+async fn mounts(context: Context) -> Result<()> {
+    subject(context, mounts::rows).await
+}
+
+async fn paths(context: Context) -> Result<()> {
+    subject(context, paths::rows).await
+}
+
+async fn privileges(context: Context) -> Result<()> {
+    subject(context, privileges::rows).await
+}
+
+async fn process(context: Context) -> Result<()> {
+    subject(context, process::rows).await
+}
+
+async fn users(context: Context) -> Result<()> {
+    subject(context, users::rows).await
 }
 
 /// Every row again where there is no cgroup hierarchy but the unified one.

@@ -7,10 +7,12 @@ mod base;
 mod command;
 mod left;
 mod runtime;
+mod socket;
 
 pub use base::{mount, push};
 pub use command::{Ran, Step, wait_for};
 pub use runtime::Runtime;
+pub use socket::{Received, Receiver};
 
 use crate::tag::Tag;
 use anyhow::Context;

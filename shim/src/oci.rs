@@ -20,6 +20,7 @@ mod spec;
 mod start;
 mod state;
 mod store;
+mod subgroup;
 mod update;
 mod wait;
 
@@ -49,13 +50,21 @@ pub(crate) enum OciError {
         /// The system's answer.
         error: std::io::Error,
     },
-    /// JSON that cannot be understood, with the place in it.
+    /// JSON that cannot be understood or written.
     #[error("{path}: {error}")]
     Json {
         /// The file.
         path: String,
         /// Line, column and reason.
         error: serde_json::Error,
+    },
+    /// JSON whose content cannot be understood, with the place in it.
+    #[error("{file}: {error}")]
+    Place {
+        /// The file.
+        file: String,
+        /// The path inside, and the reason.
+        error: serde_path_to_error::Error<serde_json::Error>,
     },
     /// The runtime's word.
     #[error("{0}")]
@@ -81,6 +90,15 @@ impl<T, E: Into<std::io::Error>> About<T> for Result<T, E> {
             error: error.into(),
         })
     }
+}
+
+/// Reads JSON that somebody else wrote; a refusal names the place in it.
+pub(crate) fn from_json<T: serde::de::DeserializeOwned>(file: &str, text: &[u8]) -> Result<T, OciError> {
+    let mut json = serde_json::Deserializer::from_slice(text);
+    let value = serde_path_to_error::deserialize(&mut json)
+        .map_err(|error| OciError::Place { file: file.to_owned(), error })?;
+    json.end().map_err(|error| OciError::Json { path: file.to_owned(), error })?;
+    Ok(value)
 }
 
 /// What the flags before the command say.
@@ -130,9 +148,14 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         settings(&global, log.clone()).and_then(|global| dispatch(&global, &command, rest.collect()));
     match outcome {
         Ok(code) => ExitCode::from(code),
+        // An exec's own failure must not pass for its program's.
+        Err(error) if command == "exec" => log.fail_with(&error, EXEC_FAILED),
         Err(error) => log.fail(&error),
     }
 }
+
+/// The exit code of an `exec` that did not run its program.
+const EXEC_FAILED: u8 = 255;
 
 fn settings(parsed: &Parsed, log: log::Log) -> Result<Global, OciError> {
     let root = parsed.value("root").map_or_else(|| PathBuf::from("/run/berth-oci"), PathBuf::from);

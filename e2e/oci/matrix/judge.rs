@@ -107,6 +107,16 @@ fn has(need: &str) -> bool {
     match need {
         "v1" => !only_unified(),
         "v2" => only_unified(),
+        // The bounding set, in which bit 24 is CAP_SYS_RESOURCE.
+        "no-sys-resource" => {
+            std::fs::read_to_string("/proc/self/status").unwrap_or_default().lines().any(|line| {
+                let bits = line.strip_prefix("CapBnd:\t").and_then(|bits| u64::from_str_radix(bits, 16).ok());
+                bits.is_some_and(|bits| bits & 1 << 24 == 0)
+            })
+        }
+        "no-rdma" => !has("rdma"),
+        "no-resctrl" => !Path::new("/sys/fs/resctrl/schemata").exists(),
+        "no-apparmor" => !Path::new("/sys/kernel/security/apparmor").exists(),
         path if path.starts_with('/') => Path::new(path).exists(),
         controller => node::hierarchies().iter().any(|root| {
             let listed = std::fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();

@@ -9,8 +9,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 
 /// Applets of busybox, each a symbolic link.
-const APPLETS: &str = "sh awk cat chmod chown chrt cmp cp cut date dd df domainname du echo env expr false find free grep head \
-    hostname id ifconfig ionice ip ipcs kill ln ls mkdir mkfifo mknod mount mv nice nproc nsenter od pgrep ping ps pwd readlink \
+const APPLETS: &str = "sh awk cat chmod chown cmp cp cut date dd df domainname du echo env expr false find free grep head \
+    hostname id ifconfig ionice ip kill ln ls mkdir mkfifo mknod mount mv nice nproc nsenter od ping printf ps pwd readlink \
     renice rm rmdir route sed seq sh sleep sort stat stty sync sysctl tail taskset tee test touch tr true tty umount uname \
     unshare usleep wc which yes";
 

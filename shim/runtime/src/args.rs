@@ -187,6 +187,8 @@ pub struct ExecArgs<'a> {
     pub cgroup: &'a Cgroup,
     /// A directory of the unified tree, below the container's, to be born in instead of that; v1 is joined all the same.
     pub kill_group: Option<OwnedFd>,
+    /// Groups below the container's to be in, in place of its own.
+    pub places: Option<ExecPlaces>,
     /// What to run.
     pub program: ExecProgram,
     /// Its standard streams.
@@ -195,6 +197,15 @@ pub struct ExecArgs<'a> {
     pub preserved: Vec<OwnedFd>,
     /// The binary that answers to `init`.
     pub exe: &'a OwnedFd,
+}
+
+/// Directories of cgroups below the container's own.
+#[derive(Debug, Clone, Default)]
+pub struct ExecPlaces {
+    /// One in each v1 hierarchy.
+    pub v1: Vec<PathBuf>,
+    /// The one in the unified tree.
+    pub unified: Option<PathBuf>,
 }
 
 /// What an exec runs.

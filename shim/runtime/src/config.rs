@@ -1,5 +1,7 @@
 //! config.json: what it must say, checked before anything is made. Every refusal names the place.
 
+mod strict;
+
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -74,19 +76,12 @@ pub(crate) fn check(spec: &Spec, has_overlay: bool) -> Result<(), Error> {
     }
     let process = spec.process().as_ref().ok_or_else(|| refuse("process", "is missing"))?;
     check_process(process)?;
+    strict::check(spec)?;
     let linux = spec.linux().as_ref().ok_or_else(|| refuse("linux", "is missing"))?;
     namespaces(linux)?;
     names(spec, linux)?;
     mappings(linux)?;
     sysctls(linux)?;
-    for (i, mount) in spec.mounts().iter().flatten().enumerate() {
-        if !mount.destination().is_absolute() {
-            // Relative ones have always been taken as starting at the root; say so only for what cannot be meant.
-            if mount.destination().as_os_str().is_empty() {
-                return Err(refuse(format!("mounts[{i}].destination"), "is empty"));
-            }
-        }
-    }
     paths(linux.masked_paths().as_deref(), "linux.maskedPaths")?;
     paths(linux.readonly_paths().as_deref(), "linux.readonlyPaths")?;
     if let Some(text) = linux.rootfs_propagation().as_deref().filter(|t| !t.is_empty())
@@ -118,6 +113,7 @@ pub(crate) fn check_process(process: &Process) -> Result<(), Error> {
             return Err(refuse(format!("process.env[{i}]"), format!("{text:?} is not NAME=value")));
         }
     }
+    no_nul(&process.cwd().to_string_lossy(), "process.cwd")?;
     if !process.cwd().is_absolute() {
         return Err(refuse("process.cwd", "is not an absolute path"));
     }
@@ -157,6 +153,9 @@ fn namespaces(linux: &Linux) -> Result<(), Error> {
         if seen.contains(kind) {
             return Err(refuse(format!("linux.namespaces[{i}]"), "this kind is there twice"));
         }
+        if let Some(path) = namespace.path() {
+            no_nul(&path.to_string_lossy(), &format!("linux.namespaces[{i}].path"))?;
+        }
         if namespace.path().as_ref().is_some_and(|p| !p.as_os_str().is_empty() && !p.is_absolute()) {
             return Err(refuse(format!("linux.namespaces[{i}].path"), "is not an absolute path"));
         }
@@ -182,6 +181,7 @@ fn names(spec: &Spec, linux: &Linux) -> Result<(), Error> {
         if !has(linux, LinuxNamespaceType::Uts) {
             return Err(refuse(place, "takes a UTS namespace"));
         }
+        no_nul(value, place)?;
         if value.len() > 64 {
             return Err(refuse(place, "is longer than 64 bytes"));
         }
@@ -195,6 +195,10 @@ fn mappings(linux: &Linux) -> Result<(), Error> {
     let user = linux.namespaces().iter().flatten().find(|n| n.typ() == LinuxNamespaceType::User);
     match user {
         None if users + groups > 0 => Err(refuse("linux.uidMappings", "takes a user namespace")),
+        Some(_) if users + groups > 0 => {
+            strict::mappings(linux.uid_mappings().as_deref(), "linux.uidMappings")?;
+            strict::mappings(linux.gid_mappings().as_deref(), "linux.gidMappings")
+        }
         Some(n) if n.path().is_none() && (users == 0 || groups == 0) => {
             Err(refuse("linux.uidMappings", "a new user namespace takes mappings of users and of groups"))
         }

@@ -110,9 +110,7 @@ fn split(args: &CreateArgs, extras: &mut Extras) -> Result<Split, Error> {
         let path = namespace.path().as_ref().filter(|p| !p.as_os_str().is_empty());
         let fd = match (given, path) {
             (Some(fd), _) => fd.try_clone().step("copy a namespace's descriptor")?,
-            (None, Some(path)) => rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-                .at("open namespace", path)
-                .map_err(|f| f.note(format!("linux.namespaces[{i}].path")))?,
+            (None, Some(path)) => open_namespace(path, namespace.typ(), i)?,
             (None, None) => {
                 fresh |= kind;
                 continue;
@@ -133,6 +131,19 @@ fn split(args: &CreateArgs, extras: &mut Extras) -> Result<Split, Error> {
         split.at_clone = Namespaces::empty();
     }
     Ok(split)
+}
+
+/// Opens a namespace to join, and looks whether it is one and of the right kind.
+fn open_namespace(path: &Path, typ: LinuxNamespaceType, index: usize) -> Result<OwnedFd, Error> {
+    let place = format!("linux.namespaces[{index}].path");
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let fd = rustix::fs::open(path, flags, Mode::empty())
+        .at("open namespace", path)
+        .map_err(|failure| failure.note(place.clone()))?;
+    match berth_sys::namespace::kind_of(fd.as_fd()) {
+        Ok(kind) if kind == kind_of(typ) => Ok(fd),
+        _ => Err(refuse(place, format!("{} is no {typ} namespace", crate::error::printable(path)))),
+    }
 }
 
 fn has(spec: &Spec, kind: LinuxNamespaceType) -> bool {

@@ -177,7 +177,7 @@ pub enum Error {
     #[error("config.json: linux.cgroupsPath: {0}")]
     CgroupPath(#[from] berth_cgroup::PathError),
     /// The filter could not be compiled.
-    #[error("config.json: linux.seccomp: {0}")]
+    #[error("config.json: linux.seccomp{0}")]
     Seccomp(#[from] crate::seccomp::CompileError),
     /// A hook failed.
     #[error("{0}")]

@@ -1,9 +1,11 @@
 //! exec: one more process in a running container, which inherits all that the first one has.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 
 use berth_sys::namespace::Namespaces;
 use oci_spec::runtime::{LinuxPersonalityDomain, Process};
+use rustix::fs::{Mode, OFlags};
 
 use crate::args::{Context, Exec, ExecArgs, ExecProgram, Stdio};
 use crate::config::{self, kind_of, refuse};
@@ -49,7 +51,7 @@ fn order(args: &ExecArgs<'_>) -> Result<ExecOrder, Error> {
         terminal: matches!(args.stdio, Stdio::Terminal),
         common: Common {
             user_namespace: join.contains(Namespaces::USER),
-            cgroups: args.cgroup.v1_dirs(),
+            cgroups: args.places.as_ref().map_or_else(|| args.cgroup.v1_dirs(), |places| places.v1.clone()),
             seccomp_flags: context.seccomp.as_ref().map_or(0, Program::flags),
             preserved: args.preserved.len() as u32,
             memory_policy: context.spec.linux().as_ref().and_then(crate::limit::memory_policy),
@@ -65,7 +67,7 @@ fn order(args: &ExecArgs<'_>) -> Result<ExecOrder, Error> {
 
 fn build(args: &ExecArgs<'_>, extras: &[OwnedFd], order: &Order) -> Result<launch::Built, Error> {
     let filter = args.context.seccomp.as_ref().map_or(&[][..], Program::bytes);
-    let own = if args.kill_group.is_some() { None } else { args.cgroup.unified_dir() };
+    let own = own_group(args)?;
     let mut unified = args.kill_group.as_ref().or(own.as_ref()).map(AsFd::as_fd);
     loop {
         let extra: Vec<BorrowedFd<'_>> = extras.iter().map(AsFd::as_fd).collect();
@@ -97,8 +99,27 @@ fn build(args: &ExecArgs<'_>, extras: &[OwnedFd], order: &Order) -> Result<launc
     }
 }
 
+/// The directory of the unified tree to be born in, unless there is a kill group.
+fn own_group(args: &ExecArgs<'_>) -> Result<Option<OwnedFd>, Error> {
+    match (&args.kill_group, &args.places) {
+        (Some(_), _) => Ok(None),
+        (None, None) => Ok(args.cgroup.unified_dir()),
+        (None, Some(places)) => {
+            let open = |dir: &PathBuf| {
+                let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+                rustix::fs::open(dir, flags, Mode::empty()).at("open cgroup", dir)
+            };
+            Ok(places.unified.as_ref().map(open).transpose()?)
+        }
+    }
+}
+
 /// Joins from outside; where the container's own group takes no processes any more, joins that of its first process.
 fn join(args: &ExecArgs<'_>, pid: i32) -> Result<(), Error> {
+    if let Some(dir) = args.places.as_ref().and_then(|places| places.unified.as_ref()) {
+        let file = dir.join("cgroup.procs");
+        return Ok(std::fs::write(&file, pid.to_string()).at("join cgroup", &file)?);
+    }
     let Err(error) = args.cgroup.join(pid) else { return Ok(()) };
     let table = std::fs::read_to_string(format!("/proc/{}/cgroup", args.pid)).unwrap_or_default();
     let beside = table.lines().find_map(|line| line.strip_prefix("0::"));

@@ -27,8 +27,8 @@ mod start;
 mod wire;
 
 pub use args::{
-    CgroupArgs, Context, CreateArgs, Created, Exec, ExecArgs, ExecProgram, OverlayPlan, ResolvedUser, Stdio,
-    Switches, UserLookup,
+    CgroupArgs, Context, CreateArgs, Created, Exec, ExecArgs, ExecPlaces, ExecProgram, OverlayPlan,
+    ResolvedUser, Stdio, Switches, UserLookup,
 };
 pub use create::{cgroup_path, create};
 pub use delete::{delete, delete_parts};

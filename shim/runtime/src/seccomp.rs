@@ -70,7 +70,7 @@ impl Program {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// A value that seccomp cannot express.
-    #[error("seccomp: {place}: {reason}")]
+    #[error(".{place}: {reason}")]
     Invalid {
         /// The JSON path below `linux.seccomp`.
         place: String,
@@ -78,7 +78,7 @@ pub enum CompileError {
         reason: String,
     },
     /// The kernel takes at most 4096 instructions.
-    #[error("seccomp: the profile needs {0} instructions, the kernel takes 4096")]
+    #[error(": the profile needs {0} instructions, the kernel takes 4096")]
     TooLong(usize),
 }
 

@@ -55,11 +55,9 @@ impl Container {
         if self.process().is_none() {
             return Status::Stopped;
         }
-        if self.place.socket().exists() {
-            return Status::Created;
-        }
         match self.cgroup() {
             Ok(cgroup) if cgroup.is_frozen() == Some(true) => Status::Paused,
+            _ if self.place.socket().exists() => Status::Created,
             _ => Status::Running,
         }
     }

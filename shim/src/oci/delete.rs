@@ -65,7 +65,8 @@ fn end(container: &Container) -> Result<(), OciError> {
     Err(OciError::State(format!("process {} did not end after SIGKILL", container.record.pid)))
 }
 
-fn ended(pidfd: &OwnedFd) -> bool {
+/// Waits for the end of a process that was killed; whether it came in time.
+pub(crate) fn ended(pidfd: &OwnedFd) -> bool {
     let mut polls = [PollFd::new(pidfd, PollFlags::IN)];
     matches!(rustix::event::poll(&mut polls, Some(&PATIENCE)), Ok(1..))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::build::{own_stdio, preserved, sealed, write_pid};
 use super::container::{Container, Status};
 use super::flags::{Flag, Parsed};
-use super::{About, Global, OciError, console, flags, wait};
+use super::{About, Global, OciError, console, flags, from_json, subgroup, wait};
 
 const FLAGS: &[Flag] = &[
     Flag::value("console-socket", ""),
@@ -52,12 +52,14 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError>
         return Err(OciError::Usage("--tty takes --console-socket when the caller goes on alone".into()));
     }
     let signals = wait::Signals::block();
+    let cgroup = container.cgroup()?;
     let exec = berth_runtime::exec(&ExecArgs {
         context: &context,
         pid: container.record.pid,
         pidfd: &pidfd,
-        cgroup: &container.cgroup()?,
+        cgroup: &cgroup,
         kill_group: None,
+        places: subgroup::places(&flags, &cgroup)?,
         program: ExecProgram::Process(Box::new(process)),
         stdio: if terminal { Stdio::Terminal } else { own_stdio()? },
         preserved,
@@ -90,8 +92,7 @@ fn hand_over(flags: &Parsed, exec: Exec, signals: &wait::Signals) -> Result<u8, 
 fn process(flags: &Parsed, context: &berth_runtime::Context) -> Result<Process, OciError> {
     if let Some(path) = flags.value("process") {
         let text = std::fs::read(path).about("read", path)?;
-        return serde_json::from_slice(&text)
-            .map_err(|error| OciError::Json { path: path.to_owned(), error });
+        return from_json(path, &text);
     }
     let bad = |error| OciError::Json { path: "process".to_owned(), error };
     let mut value = serde_json::to_value(context.spec.process()).map_err(bad)?;
@@ -138,13 +139,14 @@ fn change(flags: &Parsed, value: &mut Value) -> Result<(), OciError> {
 
 fn user(flags: &Parsed, value: &mut Value) -> Result<(), OciError> {
     let number = |text: &str| {
-        text.parse::<u32>().map_err(|_| OciError::Usage(format!("--user: {text:?} is no number")))
+        text.parse::<u32>().map_err(|_| OciError::Usage(format!("{text:?} is no number of a user or group")))
     };
     if let Some(user) = flags.value("user") {
+        let about = |_| OciError::Usage(format!("--user: {user:?} is not UID or UID:GID"));
         let (uid, gid) = user.split_once(':').map_or((user, None), |(uid, gid)| (uid, Some(gid)));
-        value["user"]["uid"] = json!(number(uid)?);
+        value["user"]["uid"] = json!(number(uid).map_err(about)?);
         if let Some(gid) = gid {
-            value["user"]["gid"] = json!(number(gid)?);
+            value["user"]["gid"] = json!(number(gid).map_err(about)?);
         }
     }
     let groups = flags.values("additional-gids");

@@ -21,10 +21,15 @@ impl Log {
 
     /// Tells an error and gives the exit code.
     pub(crate) fn fail(&self, error: &OciError) -> ExitCode {
+        self.fail_with(error, 1)
+    }
+
+    /// The same with another exit code.
+    pub(crate) fn fail_with(&self, error: &OciError, code: u8) -> ExitCode {
         let text = error.to_string();
         eprintln!("berth-oci: {text}");
         self.write("error", &text);
-        ExitCode::FAILURE
+        ExitCode::from(code)
     }
 
     /// Tells something that was no reason to fail.

@@ -6,7 +6,7 @@ use oci_spec::runtime::LinuxResources;
 use serde_json::{Map, Value, json};
 
 use super::flags::{Flag, Parsed};
-use super::{About, OciError};
+use super::{About, OciError, from_json};
 
 pub(crate) const FLAGS: &[Flag] = &[
     Flag::value("resources", "r"),
@@ -54,7 +54,7 @@ pub(crate) fn from_flags(flags: &Parsed) -> Result<LinuxResources, OciError> {
         } else {
             text = std::fs::read(path).about("read", path)?;
         }
-        return serde_json::from_slice(&text).map_err(bad);
+        return from_json(path, &text);
     }
     let mut out = Map::new();
     for (flag, controller, key) in NUMBERS {

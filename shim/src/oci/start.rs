@@ -15,6 +15,7 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
     if let (Err(_), Some(pidfd)) = (&outcome, container.process()) {
         // A start that failed leaves nothing running.
         berth_runtime::kill(&pidfd, 9)?;
+        super::delete::ended(&pidfd);
     }
     Ok(outcome?)
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use oci_spec::runtime::Spec;
 use serde::{Deserialize, Serialize};
 
-use super::{About, Global, OciError};
+use super::{About, Global, OciError, from_json};
 
 /// The record of a container.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -75,8 +75,7 @@ impl Place {
     pub(crate) fn record(&self) -> Result<Record, OciError> {
         let path = self.0.join("state.json");
         let text = std::fs::read(&path).map_err(|_| self.unknown())?;
-        serde_json::from_slice(&text)
-            .map_err(|error| OciError::Json { path: path.display().to_string(), error })
+        from_json(&path.display().to_string(), &text)
     }
 
     /// Writes the record whole or not at all.
@@ -146,5 +145,5 @@ fn short(dir: &File, name: &str) -> PathBuf {
 /// Reads a configuration.
 pub(crate) fn read_spec(path: &Path) -> Result<Spec, OciError> {
     let text = std::fs::read(path).about("read", path)?;
-    serde_json::from_slice(&text).map_err(|error| OciError::Json { path: path.display().to_string(), error })
+    from_json(&path.display().to_string(), &text)
 }

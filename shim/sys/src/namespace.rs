@@ -75,6 +75,16 @@ pub fn join(fd: BorrowedFd<'_>, kinds: Namespaces) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// The kind of the namespace behind `fd`.
+///
+/// # Errors
+/// ENOTTY for what is no namespace.
+pub fn kind_of(fd: BorrowedFd<'_>) -> io::Result<Namespaces> {
+    // SAFETY: NS_GET_NSTYPE takes no argument.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::NS_GET_NSTYPE) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(Namespaces(result as u32 as u64)) }
+}
+
 /// Gives the calling process new namespaces of `kinds`.
 ///
 /// # Errors

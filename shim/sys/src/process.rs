@@ -138,8 +138,8 @@ pub fn set_affinity(mask: Option<&[u64]>) -> io::Result<()> {
 /// # Errors
 /// EINVAL for a node that is not there, ENOSYS without NUMA.
 pub fn set_memory_policy(mode: u32, nodes: &[u64]) -> io::Result<()> {
-    // The kernel takes one bit less than it is told.
-    let bits = if nodes.is_empty() { 0 } else { nodes.len() * 64 + 1 };
+    // The kernel takes one bit less than it is told, and none would become all.
+    let bits = nodes.len() * 64 + 1;
     // SAFETY: the kernel reads `bits - 1` bits, which the slice holds.
     check(unsafe { libc::syscall(libc::SYS_set_mempolicy, mode, nodes.as_ptr(), bits) }).map(drop)
 }

@@ -55,7 +55,7 @@ pub(super) fn run(channel: &Channel, mut order: CreateOrder, filter: &[u8]) -> R
     drop(built.root);
     let starter = wait_for_start(channel, inherited.listener.as_ref())?;
     let listener = inherited.seccomp.map(|fd| {
-        let state = hooks::state_text(&order.id, "created", Some(host_pid), &order.bundle, &order.spec);
+        let state = hooks::state_text(&order.id, "creating", Some(host_pid), &order.bundle, &order.spec);
         (fd, process::agent_text(host_pid, order.common.seccomp_metadata.as_deref(), &state))
     });
     let failure = start(&order, ready, filter, listener);

@@ -148,7 +148,8 @@ fn make_one(one: Planned, place: &Place<'_>) -> Result<Option<OwnedFd>, Failure>
         "cgroup" | "cgroup2" => cgroupfs::make(&one, place).map(|()| None),
         "proc" | "sysfs" => {
             let target = plain_target(&one, place)?;
-            let tree = filesystem::create(&kind, None, &one.options).map_err(|f| about(f, &one.mount))?;
+            let source = one.mount.source().as_deref().or(Some(Path::new(&kind)));
+            let tree = filesystem::create(&kind, source, &one.options).map_err(|f| about(f, &one.mount))?;
             finish(&tree, &target, &one).map(|()| Some(tree))
         }
         "tmpfs" => make_tmpfs(one, place).map(Some),

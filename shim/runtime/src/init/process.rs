@@ -1,5 +1,6 @@
 //! From a finished container (or a joined one) to the program: the part that the first process and an exec share.
 
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -46,6 +47,7 @@ pub(super) fn prepare(
 ) -> Result<Ready, Failure> {
     let argv = strings(process.args().as_deref().unwrap_or_default(), "process.args")?;
     let mut env = strings(process.env().as_deref().unwrap_or_default(), "process.env")?;
+    last_wins(&mut env);
     add_bytes(&mut env, &common.env_bytes);
     add_home(&mut env, user, root);
     super::schedule::apply(process)?;
@@ -129,11 +131,23 @@ fn strings(texts: &[String], place: &str) -> Result<Vec<CString>, Failure> {
         .collect()
 }
 
+/// Of entries with one name the last stays, where it stands: a C library would read the first.
+fn last_wins(env: &mut Vec<CString>) {
+    let mut seen = HashSet::new();
+    env.reverse();
+    env.retain(|entry| seen.insert(name_of(entry).to_vec()));
+    env.reverse();
+}
+
+/// The part before the equal sign.
+fn name_of(entry: &CString) -> &[u8] {
+    entry.to_bytes().split(|byte| *byte == b'=').next().unwrap_or_default()
+}
+
 /// Entries that JSON could not hold: each takes the place of the one with its name, or comes last.
 fn add_bytes(env: &mut Vec<CString>, entries: &[String]) {
     for entry in entries.iter().filter_map(|text| CString::new(crate::config::from_hex(text)?).ok()) {
-        let name = |e: &CString| e.to_bytes().split(|b| *b == b'=').next().map(<[u8]>::to_vec);
-        match env.iter().position(|e| name(e) == name(&entry)) {
+        match env.iter().position(|e| name_of(e) == name_of(&entry)) {
             Some(at) => env[at] = entry,
             None => env.push(entry),
         }

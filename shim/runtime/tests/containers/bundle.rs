@@ -175,6 +175,7 @@ pub(crate) fn start_exec(created: &Created, program: ExecProgram, stdio: Stdio) 
         pid: created.pid,
         pidfd: &created.pidfd,
         cgroup: &created.cgroup,
+        places: None,
         kill_group: None,
         program,
         stdio,

@@ -95,6 +95,7 @@ impl Launch {
             pid: built.pid,
             pidfd: &built.pidfd,
             cgroup: &built.cgroup,
+            places: None,
             kill_group,
             program: ExecProgram::Argv(self.argv),
             stdio: Stdio::Fds(self.stdio),

@@ -1,0 +1,100 @@
+//! What only our own command line promises: private state, a start that nobody can hold up, a maker that may be killed
+//! at any moment, two callers at once.
+
+use super::lifecycle::sleeper;
+use anyhow::{Context as _, Result};
+use berth_e2e::bundle::{Bundle, Runtime};
+use berth_e2e::check;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+fn bundle() -> Result<Bundle> {
+    let bundle = Bundle::new(Runtime::Berth)?;
+    sleeper(&bundle)?;
+    Ok(bundle)
+}
+
+/// Whatever the umask: an environment may hold secrets, and the start socket is as good as the container.
+pub(super) fn state_is_private() -> Result<()> {
+    let bundle = bundle()?;
+    let program = bundle.runtime().program()?;
+    let root = bundle.state_dir();
+    let script = format!(
+        "umask 0; exec {} oci --root {} create {} >/dev/null 2>&1",
+        program.display(),
+        root.display(),
+        bundle.id()
+    );
+    let status = std::process::Command::new("sh").args(["-c", &script]).current_dir(bundle.dir()).status()?;
+    check!(status.success(), "create: {status}");
+    let mode = |path: PathBuf| anyhow::Ok(std::fs::metadata(path)?.permissions().mode() & 0o777);
+    let place = root.join(bundle.id());
+    check!(mode(root.clone())? == 0o700 && mode(place.clone())? == 0o700, "the folders are open");
+    for file in ["state.json", "config.json", "start.sock"] {
+        check!(mode(place.join(file))? == 0o600, "{file} is open");
+    }
+    Ok(())
+}
+
+/// One who connects to the start socket and says nothing.
+pub(super) fn nobody_holds_up_a_start() -> Result<()> {
+    let bundle = bundle()?;
+    bundle.must("create", &[])?;
+    let mute = UnixStream::connect(bundle.state_dir().join(bundle.id()).join("start.sock"))?;
+    bundle.must("start", &[])?;
+    check!(bundle.status()? == "running", "it is {}", bundle.status()?);
+    drop(mute);
+    Ok(())
+}
+
+/// `create` killed at any moment: what it made, `delete --force` finds.
+pub(super) fn a_killed_maker_leaves_nothing_for_ever() -> Result<()> {
+    let bundle = bundle()?;
+    for delay in [0, 1, 2, 4, 6, 8, 10, 12, 15, 20, 30, 40] {
+        let mut step = bundle.step(&["create", bundle.id()])?;
+        let mut child = step.spawn()?;
+        std::thread::sleep(Duration::from_millis(delay));
+        child.kill()?;
+        child.wait()?;
+        let ran = bundle.call_with("delete", &["--force"], &[])?;
+        check!(ran.code == 0, "delete --force after {delay} ms: {:?}", ran.error);
+        let left = bundle.left_after_all();
+        check!(left.is_empty(), "after {delay} ms: {}", left.join(", "));
+    }
+    Ok(())
+}
+
+/// Several calls of one kind at once on one container: one does it, the others say why not, and it is whole after.
+pub(super) fn of_two_at_once_one_is_refused() -> Result<()> {
+    let bundle = bundle()?;
+    for _ in 0..5 {
+        let created = at_once(&bundle, &["create", bundle.id()], "exist")?;
+        check!(created == 1 && bundle.status()? == "created", "{created} creates went well");
+        let started = at_once(&bundle, &["start", bundle.id()], "running")?;
+        check!(started == 1 && bundle.status()? == "running", "{started} starts went well");
+        let deleted = at_once(&bundle, &["delete", "--force", bundle.id()], "")?;
+        check!(deleted == 4, "{deleted} of 4 deletes by force went well");
+        let left = bundle.left_after_all();
+        check!(left.is_empty(), "{}", left.join(", "));
+    }
+    Ok(())
+}
+
+/// Four calls at once; how many went well. The others must say `word`.
+fn at_once(bundle: &Bundle, words: &[&str], word: &str) -> Result<usize> {
+    let mut steps = (0..4).map(|_| bundle.step(words)).collect::<Result<Vec<_>>>()?;
+    let children = steps.iter_mut().map(|step| step.spawn()).collect::<Result<Vec<_>>>()?;
+    let mut well = 0;
+    for (step, child) in steps.iter().zip(children) {
+        let ran = step.end(child)?;
+        if ran.code == 0 {
+            well += 1;
+            continue;
+        }
+        let said = ran.error.context("a refusal without a word")?;
+        check!(said.contains(word), "{words:?}: {said}");
+    }
+    Ok(well)
+}

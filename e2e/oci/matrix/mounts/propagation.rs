@@ -1,0 +1,58 @@
+//! Propagation of mounts and of the rootfs; the flags that a remount keeps.
+
+use super::super::row::{Row, row};
+use super::{bound, volume};
+use serde_json::json;
+
+/// The rows.
+pub(super) fn rows() -> Vec<Row> {
+    [mounts(), root()].into_iter().flatten().collect()
+}
+
+/// The propagation fields of a mount, without the numbers of its peer groups.
+const KIND: &str = "awk '$5 == \"/v\" {for (i = 7; $i != \"-\"; i++) {sub(\":.*\", \"\", $i); printf \"%s \", $i}; print \"end\"}' /proc/self/mountinfo";
+
+fn mounts() -> Vec<Row> {
+    let one = |name: &'static str, options: &'static [&'static str], word: &'static str| {
+        row(name).prepare(volume).change(bound(options)).sh(KIND).same(&[word])
+    };
+    vec![
+        one("propagation: none given", &["rbind"], "end"),
+        one("propagation: private", &["bind", "private"], "end"),
+        one("propagation: rprivate", &["rbind", "rprivate"], "end"),
+        one("propagation: shared", &["bind", "shared"], "shared"),
+        one("propagation: rshared", &["rbind", "rshared"], "shared"),
+        one("propagation: slave", &["bind", "slave"], "end"),
+        one("propagation: rslave", &["rbind", "rslave"], "end"),
+        one("propagation: unbindable", &["bind", "unbindable"], "unbindable"),
+        one("propagation: runbindable", &["rbind", "runbindable"], "unbindable"),
+        one("propagation: two kinds in turn", &["rbind", "rprivate", "rshared"], "shared"),
+    ]
+}
+
+const ROOT: &str = "awk '$5 == \"/\" {for (i = 7; $i != \"-\"; i++) {sub(\":.*\", \"\", $i); printf \"%s \", $i}; print \"end\"}' /proc/self/mountinfo";
+
+fn root() -> Vec<Row> {
+    let one = |name: &'static str, kind: &'static str| {
+        row(name).change(move |spec, _| spec["linux"]["rootfsPropagation"] = json!(kind)).sh(ROOT)
+    };
+    vec![
+        row("root: no propagation given").sh(ROOT).same(&["end"]),
+        one("root: private", "private").same(&["end"]),
+        one("root: rprivate", "rprivate").same(&["end"]),
+        one("root: slave", "slave").same(&["end"]),
+        one("root: rslave", "rslave").same(&["end"]),
+        one("root: shared", "shared").same(&["shared"]),
+        one("root: rshared", "rshared").same(&["shared"]),
+        one("root: unbindable", "unbindable").same(&["unbindable"]),
+        one("root: runbindable", "runbindable").change(|spec, _| {
+                spec["linux"]["readonlyPaths"] = json!([]);
+                spec["linux"]["maskedPaths"] = json!([]);
+            }).same(&["unbindable"]),
+        one("root: an unknown kind", "sideways").refused(&["linux.rootfsPropagation", "sideways"]),
+        row("root: read-only")
+            .change(|spec, _| spec["root"]["readonly"] = json!(true))
+            .sh("touch /x; awk '$2 == \"/\" {print substr($4, 1, 2)}' /proc/self/mounts; touch /dev/x && echo dev")
+            .same(&["Read-only", "ro\ndev"]),
+    ]
+}
