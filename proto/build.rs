@@ -9,9 +9,22 @@ fn main() -> Result<(), Box<dyn Error>> {
     if std::env::var_os("CARGO_FEATURE_SHIM").is_some() {
         shim()?;
     }
+    if std::env::var_os("CARGO_FEATURE_CONTAINERD").is_some() {
+        containerd()?;
+    }
     if std::env::var_os("CARGO_FEATURE_CRI").is_some() {
         cri()?;
     }
+    Ok(())
+}
+
+/// Messages only, as below.
+fn containerd() -> Result<(), Box<dyn Error>> {
+    println!("cargo:rerun-if-changed=containerd");
+    let files = ["shim", "cgroups_v1", "cgroups_v2"].map(|name| format!("containerd/{name}.proto"));
+    let words = protox::compile(files, ["containerd"])?;
+    let mut config = tonic_prost_build::Config::new();
+    config.compile_fds(words)?;
     Ok(())
 }
 

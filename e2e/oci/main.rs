@@ -1,6 +1,7 @@
 //! The end-to-end tests of the low-level runtime and of its shim under foreign callers. See `cargo xtask test`.
 
 mod cve;
+mod foreign;
 mod matrix;
 mod stress;
 mod version;
@@ -9,7 +10,7 @@ mod vm;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tests = [cve::tests(), matrix::tests(), stress::tests(), version::tests(), vm::tests()];
+    let tests = [cve::tests(), foreign::tests(), matrix::tests(), stress::tests(), version::tests(), vm::tests()];
     let code = berth_e2e::harness::main(&tests.concat());
     berth_e2e::vm::end();
     code

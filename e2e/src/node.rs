@@ -8,7 +8,7 @@ mod teardown;
 
 pub use cgroup::remove_tree as remove_cgroup;
 pub use cgroup::{CgroupParent, hierarchies};
-pub use settings::{NetworkMode, Runtime, Settings};
+pub use settings::{LowLevel, NetworkMode, Runtime, Settings};
 
 use crate::cri::Cri;
 use crate::crictl::Crictl;
@@ -71,6 +71,7 @@ impl Node {
             ids: Mutex::default(),
             last_log: Mutex::default(),
         };
+        node.write_names()?;
         node.write_config()?;
         Ok(node)
     }

@@ -1,5 +1,7 @@
 //! Every wire word of Berth, one feature per wire.
 
+#[cfg(feature = "containerd")]
+pub mod containerd;
 #[cfg(feature = "cri")]
 pub mod cri;
 #[cfg(feature = "shim")]

@@ -14,6 +14,8 @@ pub(crate) enum Command {
     Holder,
     /// The OCI command line, with its arguments.
     Oci(Vec<OsString>),
+    /// containerd's shim, with its arguments.
+    V2(Vec<OsString>),
     /// Print the version.
     Version,
 }
@@ -44,12 +46,16 @@ pub(crate) enum ArgsError {
     Relative(&'static str),
 }
 
-/// Reads a whole command line, the program's name first. Called as `berth-oci`, everything belongs to `oci`.
+/// Reads a whole command line, the program's name first. Called as `berth-oci`, everything belongs to `oci`; called as
+/// `containerd-shim-…`, or with containerd's flags, to the shim.
 pub(crate) fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Command, ArgsError> {
     let program = args.next().unwrap_or_default();
     let name = program.as_encoded_bytes().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
     if name == b"berth-oci" {
         return Ok(Command::Oci(args.collect()));
+    }
+    if name.starts_with(b"containerd-shim-") {
+        return Ok(Command::V2(args.collect()));
     }
     let verb = args.next().ok_or(ArgsError::Usage)?;
     match verb.as_encoded_bytes() {
@@ -57,6 +63,9 @@ pub(crate) fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Command,
         b"init" => Ok(Command::Init),
         b"holder" => Ok(Command::Holder),
         b"oci" => Ok(Command::Oci(args.collect())),
+        b"-namespace" | b"-id" | b"-info" | b"-debug" => {
+            Ok(Command::V2(std::iter::once(verb).chain(args).collect()))
+        }
         b"--version" => Ok(Command::Version),
         _ => Err(ArgsError::Usage),
     }
@@ -139,6 +148,9 @@ mod tests {
     #[test]
     fn another_name_is_the_oci_command_line() {
         assert_eq!(read("/usr/bin/berth-oci state x"), Ok(Command::Oci(vec!["state".into(), "x".into()])));
+        let shim = |words: &[&str]| Ok(Command::V2(words.iter().map(|word| (*word).into()).collect()));
+        assert_eq!(read("/usr/bin/containerd-shim-berth-v1 -v"), shim(&["-v"]));
+        assert_eq!(read("/opt/berth-shim -namespace n start"), shim(&["-namespace", "n", "start"]));
         assert_eq!(read("berth-shim oci state x"), Ok(Command::Oci(vec!["state".into(), "x".into()])));
     }
 }

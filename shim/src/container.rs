@@ -164,7 +164,7 @@ pub(crate) async fn watch_to_the_end(pod: Arc<Pod>, container: Arc<Container>) {
 }
 
 /// Whether the kernel kills all of a container's processes with its first one.
-fn owns_pid_namespace(spec: &Spec) -> bool {
+pub(crate) fn owns_pid_namespace(spec: &Spec) -> bool {
     let namespaces = spec.linux().as_ref().and_then(|linux| linux.namespaces().as_ref());
     let new =
         |namespace: &LinuxNamespace| namespace.typ() == LinuxNamespaceType::Pid && namespace.path().is_none();

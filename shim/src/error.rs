@@ -23,6 +23,12 @@ pub(crate) enum CallError {
         /// What the call needs.
         needs: &'static str,
     },
+    /// There is no process to signal any more.
+    #[error("{0} has ended: process already finished")]
+    Ended(String),
+    /// What this shim does not do.
+    #[error("{0} is not supported")]
+    Unsupported(&'static str),
     /// Shutdown was called.
     #[error("the shim is ending: it takes no new container")]
     Ending,
@@ -67,7 +73,8 @@ impl CallError {
 
     fn code(&self) -> Code {
         match self {
-            CallError::Unknown(_) => Code::NotFound,
+            CallError::Unknown(_) | CallError::Ended(_) => Code::NotFound,
+            CallError::Unsupported(_) => Code::Unimplemented,
             CallError::Exists(_) => Code::AlreadyExists,
             CallError::State { .. } | CallError::Ending => Code::FailedPrecondition,
             CallError::Request { .. } => Code::InvalidArgument,

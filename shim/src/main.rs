@@ -1,4 +1,5 @@
-//! berth-shim: the per-pod monitor, the runtime's child (init) and the OCI command line in one binary.
+//! berth-shim: the per-pod monitor, the runtime's child (init), the OCI command line and containerd's shim in one
+//! binary.
 
 mod args;
 mod blocking;
@@ -18,6 +19,7 @@ mod service;
 mod shutdown;
 mod task;
 mod tree;
+mod v2;
 
 use std::process::ExitCode;
 
@@ -37,6 +39,7 @@ fn main() -> ExitCode {
         Ok(Command::Init) => berth_runtime::init::main(),
         Ok(Command::Holder) => sandbox::holder_main(),
         Ok(Command::Oci(args)) => oci::main(args),
+        Ok(Command::V2(args)) => v2::main(args),
         Ok(Command::Serve(args)) => serve::serve(args, berth_sys::inherited::take(READY_FD).ok()),
         Ok(Command::Version) => {
             println!("berth-shim {BUILD}");

@@ -2,12 +2,12 @@
 
 mod build;
 mod console;
-mod container;
+pub(crate) mod container;
 mod create;
 mod delete;
 mod events;
 mod exec;
-mod features;
+pub(crate) mod features;
 mod flags;
 mod kill;
 mod list;

@@ -60,33 +60,39 @@ pub(crate) async fn watch(pod: &Arc<Pod>, container: &Arc<Container>) {
             return;
         }
     };
-    let interest = if watch.is_priority() { Interest::PRIORITY } else { Interest::READABLE };
-    match watched(Watched(watch), interest) {
-        Ok(watch) => {
-            tokio::spawn(look_when_told(watch, interest, pod.clone(), container.clone()));
-        }
-        Err(error) => crate::say!("container {}: watch its memory: {error}", container.id),
+    let (at_end, looking) = (container.clone(), (pod.clone(), container.clone()));
+    let look = move || {
+        looking.1.oom.look(&looking.0, &looking.1);
+    };
+    if let Err(error) = follow(watch, look, async move { at_end.stopped().await }) {
+        crate::say!("container {}: watch its memory: {error}", container.id);
     }
 }
 
-async fn look_when_told(
-    watch: AsyncFd<Watched>,
-    interest: Interest,
-    pod: Arc<Pod>,
-    container: Arc<Container>,
-) {
-    let events = async {
-        loop {
-            let Ok(mut ready) = watch.ready(interest).await else { return };
-            if watch.get_ref().0.acknowledge().is_err() {
-                return;
-            }
-            ready.clear_ready();
-            container.oom.look(&pod, &container);
+/// Calls `look` whenever the kernel says that the counter may have risen, until `end` comes.
+pub(crate) fn follow(
+    watch: OomWatch,
+    look: impl Fn() + Send + 'static,
+    end: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let interest = if watch.is_priority() { Interest::PRIORITY } else { Interest::READABLE };
+    let watch = watched(Watched(watch), interest)?;
+    tokio::spawn(async move {
+        tokio::select! {
+            () = look_when_told(watch, interest, look) => {}
+            () = end => {}
         }
-    };
-    tokio::select! {
-        () = events => {}
-        () = container.stopped() => {}
+    });
+    Ok(())
+}
+
+async fn look_when_told(watch: AsyncFd<Watched>, interest: Interest, look: impl Fn()) {
+    loop {
+        let Ok(mut ready) = watch.ready(interest).await else { return };
+        if watch.get_ref().0.acknowledge().is_err() {
+            return;
+        }
+        ready.clear_ready();
+        look();
     }
 }

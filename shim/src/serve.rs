@@ -41,13 +41,7 @@ const OOM_SCORE_ADJ: &str = "-998";
 pub(crate) fn serve(args: Serve, ready: Option<OwnedFd>) -> ExitCode {
     berth_sys::malloc::single_arena();
     prepare_process();
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .max_blocking_threads(THREADS_MAX)
-        .thread_keep_alive(THREAD_IDLE)
-        .thread_stack_size(THREAD_STACK)
-        .build();
+    let runtime = event_loop();
     let result = runtime.step(|| "start the event loop".to_owned()).and_then(|runtime| {
         let result = runtime.block_on(run(&args, ready));
         // Work that hangs in the kernel does not keep the shim.
@@ -63,8 +57,19 @@ pub(crate) fn serve(args: Serve, ready: Option<OwnedFd>) -> ExitCode {
     }
 }
 
+/// One thread for everything that does not block.
+pub(crate) fn event_loop() -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .max_blocking_threads(THREADS_MAX)
+        .thread_keep_alive(THREAD_IDLE)
+        .thread_stack_size(THREAD_STACK)
+        .build()
+}
+
 /// Own session, nearest subreaper, hard to kill for lack of memory. None of it is worth failing for.
-fn prepare_process() {
+pub(crate) fn prepare_process() {
     // Fails for a process that leads its group already: then it was started by a shell, for a test.
     let _leads_already = rustix::process::setsid();
     if let Err(error) = rustix::process::set_child_subreaper(Some(rustix::process::getpid())) {

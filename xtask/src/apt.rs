@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 /// Packages that tests and peers need installed.
 const INSTALLED: [&str; 6] = ["iproute2", "iptables", "nftables", "libseccomp-dev", "pkg-config", "procps"];
 
-/// Packages whose files go into test images: unpacked beside the peers, never installed (busybox
+/// Packages whose files go into test images, and Docker with what it runs: unpacked beside the peers, never installed (busybox
 /// and busybox-static exclude each other, and nginx would start).
-const UNPACKED: [&str; 3] = ["busybox-static", "busybox", "nginx"];
+const UNPACKED: [&str; 6] = ["busybox-static", "busybox", "nginx", "docker.io", "containerd", "runc"];
 
 /// Packages that only benchmarks need, unpacked likewise.
 const FOR_BENCHMARKS: [&str; 3] = ["crun", "libyajl2", "time"];

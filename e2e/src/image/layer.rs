@@ -76,9 +76,14 @@ impl Layer {
         self.file(&format!("{folder}{slash}.wh.{name}"), 0o644, Vec::new())
     }
 
+    /// The tar archive alone, as it is before compression.
+    pub fn tar(&self) -> Vec<u8> {
+        archive(&self.entries)
+    }
+
     /// The layer as a blob, and the digest of its plain tar (the diffID).
     pub fn build(&self) -> (Blob, String) {
-        let tar = archive(&self.entries);
+        let tar = self.tar();
         let diff_id = sha256(&tar);
         let (suffix, bytes) = match self.compression {
             Compression::None => ("", tar),

@@ -12,7 +12,7 @@ pub struct CgroupParent {
 
 impl CgroupParent {
     /// Makes it; cpuset gets the root's CPUs and memory nodes, without which nothing can join it.
-    pub(super) fn create(name: &str) -> anyhow::Result<Self> {
+    pub fn create(name: &str) -> anyhow::Result<Self> {
         let roots = hierarchies();
         for root in &roots {
             let dir = root.join(name);

@@ -28,7 +28,8 @@ impl Daemon {
         command.args(args).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // containerd looks for its shim there.
         let path = std::env::var("PATH").unwrap_or_default();
-        command.env("PATH", format!("{}:{path}", paths::tools().display()));
+        let (own, tools) = (node.dir.join("bin"), paths::tools());
+        command.env("PATH", format!("{}:{}:{path}", own.display(), tools.display()));
         command.env_remove("NOTIFY_SOCKET").kill_on_drop(true).process_group(0);
         let child = command.spawn().with_context(|| format!("{words:?}"))?;
         let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).context("it has no pid")?;

@@ -23,6 +23,17 @@ impl Runtime {
     }
 }
 
+/// What containerd runs its containers with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LowLevel {
+    /// Its own shim and runc.
+    Runc,
+    /// The product as containerd's shim.
+    BerthShim,
+    /// Its own shim, and the product in runc's place.
+    BerthOci,
+}
+
 /// Where pods get their network from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkMode {
@@ -39,6 +50,8 @@ pub enum NetworkMode {
 pub struct Settings {
     /// Which daemon.
     pub runtime: Runtime,
+    /// Of a node with containerd: what it runs containers with.
+    pub low_level: LowLevel,
     /// Which network.
     pub network: NetworkMode,
     /// Further lines at the top of the daemon's configuration.
@@ -55,6 +68,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             runtime: Runtime::from_env(),
+            low_level: LowLevel::Runc,
             network: NetworkMode::Builtin,
             extra_config: String::new(),
             extra_args: Vec::new(),
@@ -64,7 +78,22 @@ impl Default for Settings {
     }
 }
 
+impl LowLevel {
+    /// The runtime's name for containerd.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::BerthShim => "io.containerd.berth.v1",
+            Self::Runc | Self::BerthOci => "io.containerd.runc.v2",
+        }
+    }
+}
+
 impl Settings {
+    /// containerd with one or the other low-level runtime.
+    pub fn containerd(low_level: LowLevel) -> Self {
+        Self { runtime: Runtime::Containerd, low_level, ..Self::default() }
+    }
+
     /// The usual settings with another network.
     pub fn network(network: NetworkMode) -> Self {
         Self { network, ..Self::default() }
@@ -113,7 +142,6 @@ impl Node {
     fn containerd_config(&self) -> anyhow::Result<String> {
         let dir = self.dir.display();
         let plugins = paths::tools().join("cni");
-        let runc = paths::peer("runc")?;
         Ok(format!(
             "version = 3\nroot = \"{dir}/root\"\nstate = \"{dir}/state\"\n\
              disabled_plugins = [\"io.containerd.nri.v1.nri\"]\n[grpc]\naddress = \"{dir}/state/berthd.sock\"\n\
@@ -121,13 +149,40 @@ impl Node {
              [plugins.'io.containerd.cri.v1.images'.pinned_images]\nsandbox = \"registry.k8s.io/pause:3.10\"\n\
              [plugins.'io.containerd.cri.v1.runtime']\nrestrict_oom_score_adj = true\n\
              [plugins.'io.containerd.cri.v1.runtime'.cni]\nbin_dirs = [\"{plugins}\"]\nconf_dir = \"{dir}/cni\"\n\
-             [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\n\
-             runtime_type = \"io.containerd.runc.v2\"\n\
-             [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\n\
-             BinaryName = \"{runc}\"\nSystemdCgroup = false\n",
+             {low_level}",
             plugins = plugins.display(),
-            runc = runc.display(),
+            low_level = self.low_level()?,
         ))
+    }
+
+    /// The default runtime of containerd. For the product as its shim it is the one line that an administrator writes.
+    fn low_level(&self) -> anyhow::Result<String> {
+        let table = "plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc";
+        let binary = match self.settings.low_level {
+            LowLevel::BerthShim => {
+                return Ok(format!("[{table}]\nruntime_type = \"{}\"\n", self.settings.low_level.name()));
+            }
+            LowLevel::Runc => paths::peer("runc")?,
+            LowLevel::BerthOci => self.dir.join("bin/berth-oci"),
+        };
+        Ok(format!(
+            "[{table}]\nruntime_type = \"{name}\"\n[{table}.options]\nBinaryName = \"{binary}\"\nSystemdCgroup = false\n",
+            name = self.settings.low_level.name(),
+            binary = binary.display(),
+        ))
+    }
+
+    /// The names under which foreign callers find the product, first in the daemon's PATH.
+    pub(super) fn write_names(&self) -> anyhow::Result<()> {
+        let folder = self.dir.join("bin");
+        fs::create_dir_all(&folder)?;
+        if self.settings.low_level != LowLevel::Runc {
+            let shim = paths::product("berth-shim")?;
+            for name in ["containerd-shim-berth-v1", "berth-oci"] {
+                std::os::unix::fs::symlink(&shim, folder.join(name))?;
+            }
+        }
+        Ok(())
     }
 
     /// bridge + host-local + portmap, as on many nodes.

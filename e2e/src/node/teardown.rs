@@ -1,6 +1,6 @@
 //! The end of a node: through the product first, then the check that nothing is left, then by force.
 
-use super::{Node, Runtime};
+use super::{LowLevel, Node, Runtime};
 use crate::leak;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -20,8 +20,14 @@ impl Node {
         if let Err(error) = self.stop_daemon().await {
             problems.push(format!("stopping the daemon: {error:#}"));
         }
-        if self.settings.runtime == Runtime::Berth {
-            problems.extend(leak::wait_clean(&self.owned(), Duration::from_secs(5)).await);
+        match self.settings.runtime {
+            Runtime::Berth => problems.extend(leak::wait_clean(&self.owned(), Duration::from_secs(5)).await),
+            // What the product did there; the bridge is CNI's, which keeps it.
+            Runtime::Containerd if self.settings.low_level != LowLevel::Runc => {
+                let left = leak::wait_clean(&self.owned(), Duration::from_secs(5)).await;
+                problems.extend(left.into_iter().filter(|line| !line.contains(": link ")));
+            }
+            Runtime::Containerd => {}
         }
         *self.last_log.lock().unwrap_or_else(PoisonError::into_inner) = self.log_tail(60);
         self.force();

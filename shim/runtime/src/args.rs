@@ -104,6 +104,8 @@ pub struct Switches {
     pub no_pivot: bool,
     /// Keep the caller's session keyring.
     pub no_new_keyring: bool,
+    /// Refuse at once a program that is not there, not only when it is to be executed.
+    pub early_program: bool,
 }
 
 /// A container built up to the point before execve. Whoever holds it is the parent of its first process and has to reap it.

@@ -53,7 +53,14 @@ impl fmt::Display for Failure {
         }
         if let Some(errno) = self.errno {
             let text = io::Error::from_raw_os_error(errno).to_string();
-            let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+            let text = text.split(" (os error").next().unwrap_or_default();
+            // As Go writes it: callers, Docker among them, look for "no such file or directory".
+            let text = match text.split_at_checked(1) {
+                Some((first, rest)) if rest.starts_with(|c: char| c.is_lowercase()) => {
+                    first.to_lowercase() + rest
+                }
+                _ => text.to_owned(),
+            };
             match errno_name(errno) {
                 Some(name) => write!(f, ": {name} ({text})")?,
                 None => write!(f, ": errno {errno} ({text})")?,
@@ -195,7 +202,7 @@ mod tests {
     fn names_step_subject_and_errno() {
         let error = io::Error::from_raw_os_error(1);
         let failure = Failure::new("mount", Some(Path::new("/proc")), &error);
-        assert_eq!(failure.to_string(), "mount /proc: EPERM (Operation not permitted)");
+        assert_eq!(failure.to_string(), "mount /proc: EPERM (operation not permitted)");
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod credentials;
 mod devices;
 mod enter;
 mod filesystem;
+pub mod given;
 mod join;
 mod label;
 mod mask;

@@ -34,5 +34,6 @@ pub use create::{cgroup_path, create};
 pub use delete::{delete, delete_parts};
 pub use error::{Error, Failure};
 pub use exec::exec;
+pub use init::given::{RootMount, mount_root, unmount_root};
 pub use kill::{kill, kill_all};
 pub use start::{entrust, poststart, start, start_by_socket};

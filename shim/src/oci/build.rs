@@ -101,6 +101,8 @@ fn create(
         switches: Switches {
             no_pivot: flags.is_set("no-pivot"),
             no_new_keyring: flags.is_set("no-new-keyring"),
+            // Callers such as Docker take a failed start for a container that is still there.
+            early_program: true,
         },
     })?)
 }

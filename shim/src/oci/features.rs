@@ -1,15 +1,20 @@
 //! `features`: what this runtime can do on this machine. Nothing that is not true.
 
 use berth_runtime::known;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::OciError;
 use super::state::print_json;
 
 pub(crate) fn main() -> Result<(), OciError> {
+    print_json(&value()?)
+}
+
+/// The same, for a caller that does not read standard output.
+pub(crate) fn value() -> Result<Value, OciError> {
     let hierarchies = berth_cgroup::Hierarchies::discover()?;
     let v2 = hierarchies.unified_mount().is_some();
-    print_json(&json!({
+    Ok(json!({
         "ociVersionMin": "1.0.0",
         "ociVersionMax": berth_runtime::hooks::OCI_VERSION,
         "hooks": ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"],

@@ -42,6 +42,9 @@ pub(super) fn run(channel: &Channel, mut order: CreateOrder, filter: &[u8]) -> R
     isolate(&order)?;
     let mut built = root_file_system(channel, &mut order, overlay, early, warnings)?;
     let ready = become_process(&order, &mut built, filter)?;
+    if order.switches.early_program {
+        ready.find()?;
+    }
     let report = Report::Ready { user: built.user, warnings: built.warnings };
     match &built.terminal {
         Some(terminal) => channel.send_with(&report, terminal.master.as_fd()),

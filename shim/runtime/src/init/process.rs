@@ -83,9 +83,14 @@ impl Ready {
         }
     }
 
-    fn last_steps(&self, filter: Filter<'_>) -> Result<CString, Failure> {
+    /// The path of the program.
+    pub(super) fn find(&self) -> Result<CString, Failure> {
         let name = self.argv.first().and_then(|a| a.to_str().ok()).unwrap_or_default();
-        let path = program::find(name, &self.env)?;
+        program::find(name, &self.env)
+    }
+
+    fn last_steps(&self, filter: Filter<'_>) -> Result<CString, Failure> {
+        let path = self.find()?;
         berth_sys::signal::reset();
         // A second line of defence: everything opened here carries the mark from birth, and what was inherited got it when
         // it was taken. Kernels before 5.11 do without.
