@@ -2,8 +2,10 @@
 
 mod case;
 mod devices;
+mod inside;
 mod life;
 mod limits;
+mod scopes;
 mod smoke;
 mod suites;
 
@@ -11,5 +13,14 @@ use berth_e2e::harness::Test;
 
 /// The tests of every module, those of one mode together: a change of mode costs a start of the machine.
 pub(crate) fn tests() -> Vec<Test> {
-    [smoke::tests(), limits::tests(), devices::tests(), life::tests(), suites::tests()].concat()
+    [
+        smoke::tests(),
+        limits::tests(),
+        devices::tests(),
+        life::tests(),
+        scopes::tests(),
+        suites::tests(),
+        inside::in_guest(),
+    ]
+    .concat()
 }

@@ -6,7 +6,7 @@ use berth_e2e::harness::Context;
 use berth_e2e::vm::{self, BIN, Guest, Mode, TOOLS};
 use berth_e2e::{check, tests};
 
-tests![; long [bundles, daemon]];
+tests![; long [bundles, daemon, service, bundles_hybrid, service_hybrid]];
 
 /// What the daemon's tests are that meet control groups, an old kernel and a real process 1.
 const DAEMON: &str = "slice::first limits:: container:: restart::addresses_survive";
@@ -15,8 +15,20 @@ async fn bundles(_context: Context) -> Result<()> {
     suite(&mut vm::guest(Mode::Unified).await?, "oci", "matrix::", 1).await
 }
 
+async fn bundles_hybrid(_context: Context) -> Result<()> {
+    suite(&mut vm::guest(Mode::Hybrid).await?, "oci", "matrix::", 1).await
+}
+
 async fn daemon(_context: Context) -> Result<()> {
     suite(&mut vm::guest(Mode::Unified).await?, "e2e", DAEMON, 10).await
+}
+
+async fn service(_context: Context) -> Result<()> {
+    suite(&mut vm::guest(Mode::Unified).await?, "oci", "vm::inside::", 4).await
+}
+
+async fn service_hybrid(_context: Context) -> Result<()> {
+    suite(&mut vm::guest(Mode::Hybrid).await?, "oci", "vm::inside::", 4).await
 }
 
 /// Runs tests of a program in the guest: none fails, and as many as promised ran.

@@ -19,9 +19,19 @@ fn properties_with(rules: &[Rule], classes: &str) -> Vec<Property> {
         return vec![("DevicePolicy", text("auto")), ("DeviceAllow", Value::Pairs(Vec::new()))];
     }
     let start = rules.iter().rposition(|rule| rule.kind == Kind::Any).map_or(0, |at| at + 1);
-    let allowed = rules[start..].iter().filter(|rule| rule.allow);
-    let pairs = allowed.filter_map(|rule| Some((node(rule, classes)?, access(rule)))).collect();
-    vec![("DevicePolicy", text("strict")), ("DeviceAllow", Value::Pairs(pairs))]
+    // Of two entries of one name systemd keeps the last, so each name comes once with all that any rule allows.
+    let mut named: Vec<(String, u8)> = Vec::new();
+    for rule in rules[start..].iter().filter(|rule| rule.allow) {
+        let Some(name) = node(rule, classes) else { continue };
+        match named.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, allowed)) => *allowed |= rule.access,
+            None => named.push((name, rule.access)),
+        }
+    }
+    let pairs = named.into_iter().map(|(name, allowed)| (name, access(allowed))).collect();
+    // An empty list first: what an update no longer allows would else stay in systemd's.
+    let none = ("DeviceAllow", Value::Pairs(Vec::new()));
+    vec![("DevicePolicy", text("strict")), none, ("DeviceAllow", Value::Pairs(pairs))]
 }
 
 fn text(value: &str) -> Value {
@@ -53,9 +63,9 @@ fn class(kind: Kind, major: u32, classes: &str) -> Option<&str> {
     })
 }
 
-fn access(rule: &Rule) -> String {
+fn access(allowed: u8) -> String {
     let letters = [(READ, 'r'), (WRITE, 'w'), (MKNOD, 'm')];
-    letters.into_iter().filter(|(bit, _)| rule.access & bit != 0).map(|(_, letter)| letter).collect()
+    letters.into_iter().filter(|(bit, _)| allowed & bit != 0).map(|(_, letter)| letter).collect()
 }
 
 #[cfg(test)]
@@ -76,15 +86,20 @@ mod tests {
             rule(true, Kind::Char, Some(1), Some(3), 7),
             rule(true, Kind::Char, Some(136), None, READ | WRITE),
             rule(true, Kind::Block, Some(8), None, MKNOD),
+            rule(true, Kind::Block, None, None, READ),
             rule(true, Kind::Block, None, None, MKNOD),
             rule(true, Kind::Char, Some(99), None, 7),
             rule(false, Kind::Char, Some(1), Some(3), WRITE),
         ];
-        let pairs = [("/dev/char/1:3", "rwm"), ("char-pts", "rw"), ("block-sd", "m"), ("block-*", "m")];
+        let pairs = [("/dev/char/1:3", "rwm"), ("char-pts", "rw"), ("block-sd", "m"), ("block-*", "rm")];
         let pairs = pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
         assert_eq!(
             properties_with(&rules, CLASSES),
-            [("DevicePolicy", text("strict")), ("DeviceAllow", Value::Pairs(pairs))]
+            [
+                ("DevicePolicy", text("strict")),
+                ("DeviceAllow", Value::Pairs(Vec::new())),
+                ("DeviceAllow", Value::Pairs(pairs))
+            ]
         );
     }
 
