@@ -75,8 +75,8 @@ impl App {
             blocking: blocking.clone(),
             boot_id: host.boot_id.clone(),
         })?;
+        know(&network, &pods);
         let (admission, started_at) = (Admission::new(&config.grpc), Timestamp::now());
-        let usage = crate::service::image::fs_info::Cache::default();
         Ok(Self {
             config,
             paths,
@@ -89,9 +89,18 @@ impl App {
             hierarchies,
             driver,
             host,
-            usage,
+            usage: crate::service::image::fs_info::Cache::default(),
             pods,
             started_at,
         })
     }
+}
+
+/// Lets the network ask the pods for their attachments.
+fn know(network: &Manager, pods: &Pods) {
+    let pods = pods.clone();
+    network.ask_about_pods(move || {
+        let sandboxes = pods.views().into_iter().filter_map(|view| view.sandbox.clone());
+        sandboxes.filter_map(|sandbox| sandbox.attachment().cloned()).collect()
+    });
 }

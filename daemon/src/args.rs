@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Node container runtime for Kubernetes: serves CRI on a unix socket.
 #[derive(Debug, Parser)]
-#[command(name = "berthd", version, args_conflicts_with_subcommands = true)]
+#[command(name = "berthd", version)]
 pub struct Args {
     /// Configuration file [default: /etc/berth/config.toml if it exists]
     #[arg(long, value_name = "FILE")]

@@ -6,6 +6,7 @@ mod image;
 pub mod route;
 mod runtime;
 pub mod status;
+pub mod subject;
 
 use crate::app::App;
 use berth_core::{Error, ErrorClass};
@@ -13,8 +14,10 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+use subject::{About, Subject};
 use tonic::{Response, Status};
 use tracing::Instrument;
+use tracing::field::Empty;
 
 /// Which gate a call passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,14 +53,24 @@ impl Cri {
         &self,
         name: &'static str,
         cost: Cost,
+        subject: &Subject,
         verb: impl Future<Output = Result<T, Error>>,
-    ) -> Result<Response<T>, Status> {
-        let span = tracing::info_span!("call", rpc = name, n = self.calls.fetch_add(1, Relaxed));
+    ) -> Result<Response<T>, Status>
+    where
+        T: About,
+    {
+        let n = self.calls.fetch_add(1, Relaxed);
+        let span =
+            tracing::info_span!("call", rpc = name, n, name = Empty, sandbox = Empty, container = Empty);
+        subject.record(&span);
         async {
             let begun = Instant::now();
             let _permit = self.app.admission.enter(cost).await;
             let waited = begun.elapsed();
             let done = verb.await;
+            if let Ok(answer) = &done {
+                answer.subject().record(&tracing::Span::current());
+            }
             report(cost, waited, begun.elapsed(), done.as_ref().err());
             done.map(Response::new).map_err(|error| status::of(&error))
         }

@@ -10,7 +10,7 @@ use crate::container::ContainerRecord;
 use crate::gc;
 use crate::gc::attachments::Known;
 use crate::pod::{Error, Ground, Pods, Row};
-use crate::sandbox::{SandboxNetwork, SandboxRecord};
+use crate::sandbox::SandboxRecord;
 use berth_core::{ContainerId, SandboxId};
 use berth_network::Attachment;
 use std::collections::{BTreeMap, BTreeSet};
@@ -83,10 +83,7 @@ fn known(stored: &[Stored]) -> (BTreeSet<SandboxId>, BTreeSet<ContainerId>) {
 }
 
 fn attachment(pod: &Stored) -> Option<Attachment> {
-    match &pod.sandbox.network {
-        SandboxNetwork::Own { attachment, .. } => attachment.as_deref().cloned(),
-        _ => None,
-    }
+    pod.sandbox.attachment().cloned()
 }
 
 /// Rows that name no pod. What they once stood for is collected like everything without a record.

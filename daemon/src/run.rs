@@ -30,7 +30,7 @@ pub fn main() -> ExitCode {
     match dispatch(&Args::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("berthd: {error:#}");
+            eprintln!("berthd: {}", berth_core::error::chain(error.as_ref()));
             ExitCode::FAILURE
         }
     }
@@ -40,8 +40,13 @@ fn dispatch(args: &Args) -> anyhow::Result<()> {
     match &args.command {
         Some(Command::Config { act: ConfigAct::Default }) => print(&berth_config::template::text()),
         Some(Command::Config { act: ConfigAct::Check { file } }) => {
-            berth_config::load(file.as_deref(), &args.overrides())?;
-            Ok(())
+            let file = file.as_deref().or(args.config.as_deref());
+            berth_config::load(file, &args.overrides())?;
+            let name = file.unwrap_or(berth_config::DEFAULT_FILE.as_ref());
+            match name.exists() {
+                true => print(&format!("{}: no fault found\n", name.display())),
+                false => print(&format!("{} is not there: every key has its default\n", name.display())),
+            }
         }
         Some(Command::Version) => print(&format!("berthd {} (CRI v1)\n", env!("CARGO_PKG_VERSION"))),
         Some(Command::Faults) => print(&faults::text()),
@@ -74,7 +79,7 @@ fn daemon(args: &Args) -> anyhow::Result<()> {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o022));
     let paths = Paths::new(&config);
     paths.prepare()?;
-    let _locks = Locks::take(&paths)?;
+    let _locks = Locks::take(&paths, &config.network)?;
     if args.allow_faults {
         faults::listen(&paths.state.join("faults.sock")).context("listen for fault points")?;
     }
@@ -116,8 +121,27 @@ impl Ends {
     }
 }
 
+/// Signals that would end a program that does not know them, and that administrators send to others for a reload or for
+/// its state: they are answered in the log.
+fn answer_other_signals() -> std::io::Result<()> {
+    let others = [(SignalKind::hangup(), "SIGHUP"), (SignalKind::user_defined1(), "SIGUSR1")];
+    for (kind, name) in others {
+        let mut signal = signal(kind)?;
+        tokio::spawn(async move {
+            while signal.recv().await.is_some() {
+                tracing::warn!(
+                    signal = name,
+                    "nothing is done: the configuration is read at start; restart berthd, pods go on meanwhile"
+                );
+            }
+        });
+    }
+    Ok(())
+}
+
 async fn serve(config: Config, paths: Paths) -> anyhow::Result<()> {
     let mut ends = Ends::take().context("listen for signals")?;
+    answer_other_signals().context("listen for signals")?;
     // Bound before recovery and served after it: a client that comes early waits instead of being refused.
     let socket = Socket::bind(&paths.socket, config.grpc.gid)?;
     let starting = async {

@@ -58,7 +58,7 @@ fn no_directive_makes_a_mount_namespace() {
 fn systemd_finds_nothing_wrong() {
     let dir = tempfile::tempdir().expect("dir");
     let path = dir.path().join("berthd.service");
-    let unit = UNIT.replace("/usr/local/bin/berthd", env!("CARGO_BIN_EXE_berthd"));
+    let unit = UNIT.replace("/usr/bin/berthd", env!("CARGO_BIN_EXE_berthd"));
     std::fs::write(&path, unit).expect("write");
     let Ok(done) = Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(&path).output() else {
         eprintln!("systemd-analyze is not installed, skipped");

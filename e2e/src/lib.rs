@@ -21,4 +21,5 @@ pub mod procfs;
 pub mod registry;
 pub mod samples;
 pub mod tag;
+pub mod vm;
 pub mod yard;

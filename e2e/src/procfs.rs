@@ -61,9 +61,9 @@ pub fn pss_kib(pid: i32) -> Option<u64> {
     field_kib(&format!("/proc/{pid}/smaps_rollup"), "Pss:")
 }
 
-/// Resident set size of a process in KiB.
-pub fn rss_kib(pid: i32) -> Option<u64> {
-    field_kib(&format!("/proc/{pid}/status"), "VmRSS:")
+/// Resident memory of a process that no file is behind, in KiB.
+pub fn anonymous_kib(pid: i32) -> Option<u64> {
+    field_kib(&format!("/proc/{pid}/status"), "RssAnon:")
 }
 
 fn field_kib(path: &str, key: &str) -> Option<u64> {
@@ -83,7 +83,7 @@ pub fn cpu_ms(pid: i32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{cpu_ms, processes, pss_kib, read, rss_kib};
+    use super::{anonymous_kib, cpu_ms, processes, pss_kib, read};
 
     #[test]
     fn this_process_is_seen() {
@@ -91,8 +91,8 @@ mod tests {
         let me = read(pid).unwrap();
         assert!(me.parent > 0 && !me.command.is_empty(), "{me:?}");
         assert!(processes().iter().any(|p| p.pid == pid));
-        let (pss, rss) = (pss_kib(pid).unwrap(), rss_kib(pid).unwrap());
-        assert!(pss > 0 && rss > 0 && pss < 1 << 30, "{pss} {rss}");
+        let (pss, own) = (pss_kib(pid).unwrap(), anonymous_kib(pid).unwrap());
+        assert!(pss > 0 && own > 0 && pss < 1 << 30, "{pss} {own}");
         assert!(cpu_ms(pid).is_some());
     }
 }

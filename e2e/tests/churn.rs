@@ -93,13 +93,13 @@ async fn memory_in_churn(context: Context) -> Result<()> {
     nothing_left(&bed, NetworkMode::Builtin).await
 }
 
-/// `(minutes, KiB)` of the daemon.
+/// `(minutes, KiB)` of the daemon: its own memory, without the pages of its program, which come and go with the kernel's mood.
 async fn measure(bed: &Bed, time: Duration) -> Vec<(f64, f64)> {
     let begun = Instant::now();
     let mut samples = Vec::new();
     while begun.elapsed() < time {
         tokio::time::sleep(Duration::from_secs(5)).await;
-        if let Some(kib) = bed.node.daemon_pid().and_then(procfs::rss_kib) {
+        if let Some(kib) = bed.node.daemon_pid().and_then(procfs::anonymous_kib) {
             samples.push((begun.elapsed().as_secs_f64() / 60.0, kib as f64));
         }
     }

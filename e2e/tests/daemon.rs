@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result};
 use berth_e2e::harness::Context;
 use berth_e2e::node::{Node, Settings};
 use berth_e2e::{check, paths, tests};
+use rustix::process::{Pid, Signal, kill_process};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -14,6 +15,10 @@ tests![
     default_config_is_valid,
     stale_socket,
     second_daemon_on_one_root,
+    second_daemon_on_one_bridge,
+    other_signals,
+    log_names_what_calls_are_about,
+    config_check,
     two_daemons_side_by_side,
     not_root,
     socket_mode,
@@ -91,6 +96,76 @@ async fn second_daemon_on_one_root(context: Context) -> Result<()> {
     let pid = node.daemon_pid().unwrap_or_default().to_string();
     check!(said.contains(&pid), "the holder's pid {pid} is not named: {said}");
     node.cri().await?.version().await.context("the first daemon no longer answers")?;
+    Ok(())
+}
+
+/// Another root and state, the same bridge: it would take the first one's rules away when it ends.
+async fn second_daemon_on_one_bridge(context: Context) -> Result<()> {
+    let bed = context.bed().await?;
+    let pod = bed.pod("first").await?;
+    let other = bed.node.dir().join("other");
+    let place = |name: &str| other.join(name).display().to_string();
+    let (root, state, socket) = (place("root"), place("state"), place("state/s.sock"));
+    let output = ends(&bed.node, &["--root", &root, "--state", &state, "--socket", &socket], &[]).await?;
+    let said = words(&output);
+    check!(!output.status.success(), "a second daemon ran on one bridge: {said}");
+    check!(said.contains(&bed.node.tag().bridge()), "the bridge is not named: {said}");
+    check!(said.contains("[network.builtin] bridge"), "the remedy is not named: {said}");
+    let id = bed.busybox_in(&pod, "c", "sleep 1000").await?;
+    check!(bed.exec(&id, "ip -4 addr show eth0").await?.contains("inet "), "the first one's pod");
+    bed.node.remove_everything().await?;
+    bed.node.stop_daemon().await?;
+    let locks = std::fs::read_dir("/run/lock/berth")?.flatten();
+    let bridge = bed.node.tag().bridge();
+    let mut left = locks.filter(|entry| entry.file_name().to_string_lossy().starts_with(&bridge));
+    check!(left.next().is_none(), "the lock of the bridge is left");
+    Ok(())
+}
+
+/// What makes other daemons read their configuration again or tell their state must not end this one.
+async fn other_signals(context: Context) -> Result<()> {
+    let node = context.node().await?;
+    let pid = node.daemon_pid().and_then(Pid::from_raw).context("no daemon")?;
+    for signal in [Signal::HUP, Signal::USR1] {
+        kill_process(pid, signal)?;
+    }
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    node.cri().await?.version().await.context("the daemon after SIGHUP")?;
+    check!(node.log_tail(50).contains("SIGHUP"), "nothing in the log");
+    Ok(())
+}
+
+/// What an administrator greps for at night: the first digits of an id lead to what was done with it.
+async fn log_names_what_calls_are_about(context: Context) -> Result<()> {
+    let bed = context.bed_with(Settings { quiet: true, ..Settings::default() }).await?;
+    let pod = bed.pod("named").await?;
+    let id = bed.busybox_in(&pod, "c", "exit 7").await?;
+    bed.ended(&id).await?;
+    let refused = bed.cri().await?.start(&id).await;
+    check!(refused.is_err(), "a container that ended was started again");
+    let log = bed.node.log_tail(1000);
+    let about = |id: &str, words: &[&str]| {
+        log.lines().any(|line| line.contains(&id[..12]) && words.iter().all(|word| line.contains(word)))
+    };
+    for words in [["CreateContainer", "done"], ["StartContainer", "done"], ["StartContainer", "failed"]] {
+        check!(about(&id, &words), "no line about {id} with {words:?}:\n{log}");
+    }
+    check!(about(&id, &["a container ended", "7"]), "no line about the end of {id}:\n{log}");
+    check!(about(&pod.id, &["RunPodSandbox", "e2e/named"]), "no line about {}:\n{log}", pod.id);
+    Ok(())
+}
+
+async fn config_check(context: Context) -> Result<()> {
+    let node = context.prepared(Settings::default())?;
+    let path = node.config_path().display().to_string();
+    for args in [vec!["config", "check", &path], vec!["--config", &path, "config", "check"]] {
+        let output = Command::new(paths::product("berthd")?).args(&args).output().await?;
+        check!(output.status.success() && words(&output).contains(&path), "{args:?}: {}", words(&output));
+    }
+    std::fs::write(node.config_path(), "[network]\nmode = 3\n")?;
+    let output = Command::new(paths::product("berthd")?).args(["config", "check", &path]).output().await?;
+    let said = words(&output);
+    check!(!output.status.success() && said.matches("TOML parse error").count() <= 1, "{said}");
     Ok(())
 }
 

@@ -87,9 +87,9 @@ async fn figures(context: Context) -> Result<()> {
     let bed = context.bed().await?;
     let pod = bed.pod("figures").await?;
     let script = "head -c 8000000 /dev/zero > /dev/shm/fill; head -c 3000000 /dev/zero > /written; \
-                  i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; sleep 1000";
+                  i=0; while [ $i -lt 50000 ]; do i=$((i+1)); done; echo done; sleep 1000";
     let id = bed.busybox_in(&pod, "c", script).await?;
-    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    bed.log(&pod, "c", 1).await?;
     let stats = bed.cri().await?.stats(&id).await?;
     let attributes = stats.attributes.as_ref().context("no attributes")?;
     check!(attributes.id == id, "{stats:?}");

@@ -1,7 +1,7 @@
 //! Pod networks: the built-in bridge, the host's network, names, ways between pods and out.
 
 use anyhow::{Context as _, Result};
-use berth_e2e::harness::Context;
+use berth_e2e::harness::{Bed, Context, Pod};
 use berth_e2e::node::{NetworkMode, Settings};
 use berth_e2e::{check, podspec, samples, tests};
 use berth_proto::cri as wire;
@@ -15,6 +15,7 @@ tests![
     no_network,
     leases_survive_churn,
     host_ports,
+    taken_away_and_brought_back,
     cni_pods,
 ];
 
@@ -144,9 +145,9 @@ async fn leases_survive_churn(context: Context) -> Result<()> {
     Ok(())
 }
 
-async fn host_ports(context: Context) -> Result<()> {
-    let bed = context.bed().await?;
-    bed.registry.push("web", "1", &samples::web("by host port\n")?);
+/// A pod with a page behind a host port; which one.
+async fn served(bed: &Bed, page: &str) -> Result<(Pod, u16)> {
+    bed.registry.push("web", "1", &samples::web(page)?);
     let image = bed.image("web:1");
     bed.cri().await?.pull(&image).await?;
     let port = std::net::TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
@@ -159,6 +160,41 @@ async fn host_ports(context: Context) -> Result<()> {
     }];
     let pod = bed.run_pod(config).await?;
     bed.start(&pod, &podspec::container("web", &image, &[])).await?;
+    Ok((pod, port))
+}
+
+/// A firewall's reload flushes every table and somebody deletes the bridge: the next look at the node, or the next pod,
+/// brings both back, for the pods that run as well.
+async fn taken_away_and_brought_back(context: Context) -> Result<()> {
+    let bed = context.bed().await?;
+    let (_, port) = served(&bed, "still here\n").await?;
+    let bridge = bed.node.tag().bridge();
+    let gateway = bed.node.subnet().replace(".0/24", ".1");
+    let table = format!("berth_{bridge}");
+    let steps: [&[&[&str]]; 3] = [
+        &[&["nft", "delete", "table", "inet", &table]],
+        &[&["ip", "link", "delete", &bridge]],
+        &[&["nft", "delete", "table", "inet", &table], &["ip", "link", "delete", &bridge]],
+    ];
+    for (number, taken) in steps.into_iter().enumerate() {
+        for words in taken {
+            let ended = tokio::process::Command::new(words[0]).args(&words[1..]).status().await?;
+            check!(ended.success(), "{words:?}");
+        }
+        if number == 0 {
+            bed.cri().await?.status(false).await?;
+        }
+        let other = bed.pod(&format!("other{number}")).await?;
+        let id = bed.busybox_in(&other, "c", "sleep 1000").await?;
+        let page = bed.exec(&id, &get(&gateway, port)).await?;
+        check!(page.ends_with("\nstill here\n"), "after {taken:?}: {page:?}");
+    }
+    Ok(())
+}
+
+async fn host_ports(context: Context) -> Result<()> {
+    let bed = context.bed().await?;
+    let (_, port) = served(&bed, "by host port\n").await?;
     let other = bed.pod("other").await?;
     let id = bed.busybox_in(&other, "c", "sleep 1000").await?;
     let gateway = bed.node.subnet().replace(".0/24", ".1");

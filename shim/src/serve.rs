@@ -105,6 +105,7 @@ async fn run(args: &Serve, ready: Option<OwnedFd>) -> Result<(), CallError> {
 }
 
 fn open_pod(args: &Serve) -> Result<Pod, CallError> {
+    berth_sys::missing().iter().for_each(|text| crate::say!("{text}"));
     let exe = berth_sys::sealed_self().step(|| "seal the shim's own binary".to_owned())?;
     let hierarchies = Hierarchies::discover().map_err(berth_runtime::Error::from)?;
     let journal =

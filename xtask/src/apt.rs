@@ -17,14 +17,17 @@ const FOR_BENCHMARKS: [&str; 3] = ["crun", "libyajl2", "time"];
 
 /// Installs and unpacks what is missing.
 pub(crate) fn run() -> anyhow::Result<()> {
-    let missing: Vec<&str> = INSTALLED.into_iter().filter(|name| !installed(name)).collect();
-    if !missing.is_empty() {
-        install(&missing)?;
-    }
+    need(&INSTALLED)?;
     for name in UNPACKED {
         unpack(name)?;
     }
     Ok(())
+}
+
+/// Installs those of these packages that are missing.
+pub(crate) fn need(packages: &[&'static str]) -> anyhow::Result<()> {
+    let missing: Vec<&str> = packages.iter().copied().filter(|name| !installed(name)).collect();
+    if missing.is_empty() { Ok(()) } else { install(&missing) }
 }
 
 /// Unpacks what only benchmarks need.

@@ -6,6 +6,7 @@ mod counts;
 mod crates;
 mod deny;
 mod fuzz;
+mod guest;
 mod layout;
 mod peers;
 mod process;

@@ -1,6 +1,6 @@
 //! Real clients and peers, built once from pinned Go modules into the ignored cache.
 
-use crate::{apt, layout, process};
+use crate::{apt, guest, layout, process};
 use anyhow::{Context, bail};
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -95,12 +95,15 @@ const PEERS: [Peer; 6] = [
     },
 ];
 
-/// `cargo xtask tools [--all | MODULE ...]`.
+/// The name under which the guest is asked for; it is no Go module.
+const GUEST: &str = "guest";
+
+/// `cargo xtask tools [--all | MODULE ... | guest]`.
 pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     let all = args.iter().any(|arg| arg == "--all");
     let named: Vec<&str> = args.iter().map(String::as_str).filter(|arg| *arg != "--all").collect();
     for name in &named {
-        if !PEERS.iter().any(|peer| peer.module == *name) {
+        if *name != GUEST && !PEERS.iter().any(|peer| peer.module == *name) {
             bail!("no such module: e2e/tools/{name}");
         }
     }
@@ -111,6 +114,10 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     };
     for peer in PEERS.iter().filter(|peer| wanted(peer)) {
         build(peer).with_context(|| format!("building e2e/tools/{}", peer.module))?;
+    }
+    if (all && named.is_empty()) || named.contains(&GUEST) {
+        apt::need(&guest::PACKAGES)?;
+        guest::run().context("building the guest")?;
     }
     Ok(())
 }

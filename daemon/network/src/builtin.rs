@@ -15,9 +15,9 @@ mod table;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::attachment::{BuiltinRecord, PodIp};
+use crate::attachment::{Attachment, BuiltinRecord, PodIp};
 use crate::faults;
 use crate::leases::Leases;
 use crate::netlink::nft::Nft;
@@ -38,10 +38,15 @@ pub struct Joined {
     pub mac: String,
 }
 
+/// Gives every attachment of the daemon.
+pub type Known = Box<dyn Fn() -> Vec<Attachment> + Send + Sync>;
+
 /// The built-in network of one daemon.
 pub struct Builtin {
     settings: BuiltinSettings,
     leases: Arc<dyn Leases>,
+    /// Every attachment there is, asked when something of the network is found missing.
+    known: OnceLock<Known>,
     /// Held while bridge and table are changed; remembers the address given last.
     making: Mutex<address::Cursor>,
 }
@@ -49,7 +54,12 @@ pub struct Builtin {
 impl Builtin {
     /// Touches nothing yet.
     pub fn new(settings: BuiltinSettings, leases: Arc<dyn Leases>) -> Self {
-        Self { settings, leases, making: Mutex::default() }
+        Self { settings, leases, known: OnceLock::new(), making: Mutex::default() }
+    }
+
+    /// Says who knows every attachment. Once; later words are not heard.
+    pub fn ask_about_pods(&self, known: Known) {
+        let _ = self.known.set(known);
     }
 
     /// What teardown will need, known before anything is done.
@@ -64,6 +74,7 @@ impl Builtin {
     pub fn setup(&self, pod: &PodNet, record: &BuiltinRecord, netns: &Netns) -> Result<Joined, BuiltinError> {
         let route = Route::open()?;
         let nft = Nft::open()?;
+        self.mend(&route, &nft)?;
         let bridge = self.ensure(&route, &nft)?;
         let ips = self.addresses(&pod.sandbox)?;
         faults::LEASED.pass()?;
@@ -99,7 +110,10 @@ impl Builtin {
 
     /// Whether the next pod can be attached.
     pub fn status(&self) -> NetworkStatus {
-        let looked = Route::open().map_err(BuiltinError::from).and_then(|r| bridge::look(&r, &self.settings));
+        let looked = Route::open().map_err(BuiltinError::from).and_then(|route| {
+            self.mend(&route, &Nft::open()?)?;
+            bridge::look(&route, &self.settings)
+        });
         match looked {
             Ok(_) => NetworkStatus::ready(format!("built-in network on bridge {}", self.settings.bridge)),
             Err(e) => NetworkStatus::not_ready("BuiltinNetworkNotReady", berth_core::error::chain(&e)),

@@ -34,6 +34,11 @@ impl Manager {
         }
     }
 
+    /// Says who knows every attachment, so that what others take away under running pods can be brought back.
+    pub fn ask_about_pods(&self, known: impl Fn() -> Vec<Attachment> + Send + Sync + 'static) {
+        self.builtin.ask_about_pods(Box::new(known));
+    }
+
     /// Decides who will attach the pod. Changes nothing; save the record before [`Manager::setup`].
     pub fn plan(&self, pod: &PodNet) -> Result<Attachment, NetworkError> {
         let by = match self.mode {

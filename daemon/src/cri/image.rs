@@ -1,6 +1,7 @@
 //! ImageService: one line a call.
 
 use super::convert::image as words;
+use super::subject::{About, Subject};
 use super::{Cost, Cri, missing, required};
 use crate::app::App;
 use crate::service::image;
@@ -16,35 +17,39 @@ impl ImageService for Cri {
         &self,
         request: Request<ListImagesRequest>,
     ) -> Result<Response<ListImagesResponse>, Status> {
-        self.call("ListImages", Cost::Cheap, list(&self.app, request.into_inner())).await
+        let request = request.into_inner();
+        self.call("ListImages", Cost::Cheap, &request.subject(), list(&self.app, request)).await
     }
 
     async fn image_status(
         &self,
         request: Request<ImageStatusRequest>,
     ) -> Result<Response<ImageStatusResponse>, Status> {
-        self.call("ImageStatus", Cost::Cheap, status(&self.app, request.into_inner())).await
+        let request = request.into_inner();
+        self.call("ImageStatus", Cost::Cheap, &request.subject(), status(&self.app, request)).await
     }
 
     async fn pull_image(
         &self,
         request: Request<PullImageRequest>,
     ) -> Result<Response<PullImageResponse>, Status> {
-        self.call("PullImage", Cost::Pull, pull(&self.app, request.into_inner())).await
+        let request = request.into_inner();
+        self.call("PullImage", Cost::Pull, &request.subject(), pull(&self.app, request)).await
     }
 
     async fn remove_image(
         &self,
         request: Request<RemoveImageRequest>,
     ) -> Result<Response<RemoveImageResponse>, Status> {
-        self.call("RemoveImage", Cost::Free, remove(&self.app, request.into_inner())).await
+        let request = request.into_inner();
+        self.call("RemoveImage", Cost::Free, &request.subject(), remove(&self.app, request)).await
     }
 
     async fn image_fs_info(
         &self,
         _: Request<ImageFsInfoRequest>,
     ) -> Result<Response<ImageFsInfoResponse>, Status> {
-        self.call("ImageFsInfo", Cost::Cheap, fs_info(&self.app)).await
+        self.call("ImageFsInfo", Cost::Cheap, &Subject::default(), fs_info(&self.app)).await
     }
 
     type StreamImagesStream = Empty<Result<StreamImagesResponse, Status>>;

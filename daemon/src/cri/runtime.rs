@@ -4,6 +4,7 @@ mod container;
 mod node;
 mod sandbox;
 
+use super::subject::About;
 use super::{Cost, Cri, missing};
 use berth_proto::cri::runtime_service_server::RuntimeService;
 use berth_proto::cri::*;
@@ -20,7 +21,8 @@ macro_rules! runtime_service {
         #[tonic::async_trait]
         impl RuntimeService for Cri {
             $(async fn $call(&self, request: Request<$request>) -> Result<Response<$response>, Status> {
-                self.call($name, Cost::$cost, $verb(&self.app, request.into_inner())).await
+                let request = request.into_inner();
+                self.call($name, Cost::$cost, &request.subject(), $verb(&self.app, request)).await
             })*
             $(async fn $gone(&self, _: Request<$gone_request>) -> Result<Response<$gone_response>, Status> {
                 Err(missing($gone_name))

@@ -97,6 +97,7 @@ async fn hand_over(event: Event, reports: &mpsc::Sender<Report>) -> Option<onesh
         Some(Kind::Exit(exit)) => {
             let (done, end) = oneshot::channel();
             let exit = from_wire(&exit);
+            tracing::info!(container = %id, code = exit.code, oom = exit.oom, cause = exit.cause, "a container ended");
             let _ = reports.send(Report::Exited(id, exit, done)).await;
             Some(end)
         }

@@ -8,6 +8,7 @@
 
 use super::SandboxConfig;
 use berth_core::{SandboxId, Timestamp};
+use berth_network::Attachment;
 use berth_network::cni::leftover::Failures;
 use serde::{Deserialize, Serialize};
 use std::net::IpAddr;
@@ -94,6 +95,15 @@ pub enum SandboxNetwork {
 }
 
 impl SandboxRecord {
+    /// Its attachment to a network of its own.
+    #[must_use]
+    pub fn attachment(&self) -> Option<&Attachment> {
+        match &self.network {
+            SandboxNetwork::Own { attachment, .. } => attachment.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The pod's addresses in their order; empty in the host's network and once the sandbox is not ready.
     #[must_use]
     pub fn ips(&self) -> Vec<IpAddr> {

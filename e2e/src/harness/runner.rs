@@ -103,9 +103,14 @@ async fn one(test: Test) -> (&'static str, Duration, Outcome) {
         return (test.name, begun.elapsed(), Outcome::Skipped(reason));
     }
     let context = Context::default();
-    let result = within(test.body, test.limit, context.clone()).await;
+    let result = within(test.body, test.limit * slow(), context.clone()).await;
     let (logs, problems) = tidy(&context, result.is_err()).await;
     (test.name, begun.elapsed(), outcome(result, logs, problems))
+}
+
+/// How many times slower than usual this machine is, from `BERTH_E2E_SLOW`: an emulated one is.
+fn slow() -> u32 {
+    std::env::var("BERTH_E2E_SLOW").ok().and_then(|times| times.parse().ok()).unwrap_or(1)
 }
 
 /// The body as a task of its own, so that a panic or a hang ends only this test.

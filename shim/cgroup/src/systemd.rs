@@ -61,6 +61,7 @@ impl Pending {
         let mut list = self.properties.clone();
         list.push(("PIDs", Value::Words(vec![pid_value])));
         let mut bus = Connection::open().map_err(|error| failed(&unit, error))?;
+        known(&mut bus, &mut list).map_err(|error| failed(&unit, error))?;
         start_unit(&mut bus, &unit, &list)?;
         let mut places = Places::default();
         match self.complete(pid, &mut places) {
@@ -91,10 +92,13 @@ pub(crate) fn update(path: &CgroupPath, mode: Mode, resources: &LinuxResources) 
     }
     let mut list = properties::of_resources(resources, mode)?;
     list.extend(crate::device::rules(resources)?.as_deref().map(device::properties).unwrap_or_default());
+    // It can only be said when the scope begins.
+    list.retain(|(name, _)| *name != "OOMPolicy");
     if list.is_empty() {
         return Ok(());
     }
     let mut bus = Connection::open().map_err(|error| failed(&unit, error))?;
+    known(&mut bus, &mut list).map_err(|error| failed(&unit, error))?;
     let body = wire::body(|body| {
         body.string(&unit);
         body.boolean(true);
@@ -112,6 +116,15 @@ pub(crate) fn stop(path: &CgroupPath) -> Result<()> {
     }
     let mut bus = Connection::open().map_err(|error| failed(&unit, error))?;
     stop_unit(&mut bus, &unit)
+}
+
+/// Leaves out what this release of systemd does not take; the files are written all the same.
+fn known(bus: &mut Connection, list: &mut Vec<Property>) -> std::result::Result<(), Failure> {
+    if list.iter().any(|property| properties::since(property) > 0) {
+        let version = bus.version()?;
+        list.retain(|property| properties::since(property) <= version);
+    }
+    Ok(())
 }
 
 fn start_unit(bus: &mut Connection, unit: &str, list: &[Property]) -> Result<()> {

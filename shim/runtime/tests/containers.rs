@@ -35,9 +35,7 @@ fn main() -> ExitCode {
         println!("skipped: {reason}");
         return ExitCode::SUCCESS;
     }
-    if std::env::args().any(|a| a == old::FLAG) {
-        old::forget_new_calls();
-    }
+    old::heed();
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let lists = [
         basics::TESTS,

@@ -37,6 +37,9 @@ pub(crate) fn value() -> Result<Value, OciError> {
             "netDevices": {"enabled": false},
             "mountExtensions": {"idmap": {"enabled": true}}
         },
-        "annotations": {"dev.berth.version": crate::BUILD}
+        "annotations": {
+            "dev.berth.version": crate::BUILD,
+            "dev.berth.missing": berth_sys::missing().join("; ")
+        }
     }))
 }

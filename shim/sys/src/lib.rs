@@ -6,6 +6,7 @@
 pub mod bpf;
 pub mod inherited;
 pub mod malloc;
+mod missing;
 pub mod mount;
 pub mod namespace;
 pub mod path;
@@ -16,4 +17,5 @@ pub mod seccomp;
 pub mod signal;
 pub mod spawn;
 
+pub use missing::missing;
 pub use sealed::{sealed_exe, sealed_self};

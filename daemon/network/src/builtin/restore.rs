@@ -33,6 +33,39 @@ impl Builtin {
         forward::allow(&nft, bridge)
     }
 
+    /// Brings back what somebody else took away under running pods, such as a firewall that flushed every table: the bridge
+    /// with the pods' interfaces, the rules, the host ports. Nothing while all is there or no pod lives.
+    pub(super) fn mend(&self, route: &Route, nft: &Nft) -> Result<(), BuiltinError> {
+        let (bridge, Some(known)) = (&self.settings.bridge, self.known.get()) else { return Ok(()) };
+        let whole = || -> Result<bool, BuiltinError> {
+            Ok(route.link(bridge)?.is_some()
+                && table::stamp(nft, bridge)? == Some(table::wanted_stamp(&self.settings)))
+        };
+        if self.leases.list()?.is_empty() || whole()? {
+            return Ok(());
+        }
+        let all = known();
+        let _one_at_a_time = self.cursor();
+        let live: Vec<&Attachment> = all.iter().filter(|a| self.is_live(a)).collect();
+        if live.is_empty() || whole()? {
+            return Ok(());
+        }
+        tracing::warn!(
+            bridge,
+            pods = live.len(),
+            "the bridge or its rules were taken away; they are made anew"
+        );
+        let mut ports = table::Ports::of(live.iter().map(|a| (&a.pod, &a.ips[..])));
+        ports.extend(table::open_ports(nft, bridge)?);
+        let index = bridge::ensure(route, &self.settings)?;
+        bridge::adopt(route, index, live.iter().filter_map(|a| host_interface(a)))?;
+        if !ports.is_empty() {
+            sysctl::route_localnet(bridge)?;
+        }
+        table::rebuild(nft, &self.settings, ports)?;
+        forward::allow(nft, bridge)
+    }
+
     /// Gives back the addresses of sandboxes without a record, but for those whose interface is still there: a record
     /// may be unreadable while its pod lives. Says which addresses those are.
     fn settle_strays(&self, route: &Route, all: &[Attachment]) -> Result<BTreeSet<IpAddr>, BuiltinError> {

@@ -2,7 +2,9 @@
 
 use crate::app::App;
 use crate::blocking::Room;
+use berth_cgroup::Driver;
 use berth_core::Result;
+use std::path::Path;
 
 /// One condition of the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +41,9 @@ pub struct NodeStatus {
     pub supplemental_groups_policy: bool,
 }
 
+/// Where systemd is spoken to.
+const SYSTEMD: [&str; 2] = ["/run/systemd/private", "/run/dbus/system_bus_socket"];
+
 /// Handler names that [`status`] reports; RunPodSandbox accepts the same.
 pub const HANDLERS: [&str; 2] = ["", "berth"];
 
@@ -56,13 +61,21 @@ pub async fn status(app: &App) -> Result<NodeStatus> {
         reason: network.reason,
         message: network.message,
     };
-    let conditions = vec![condition("RuntimeReady", None), network, mounts(app), store(app)];
+    let conditions = vec![runtime(app), network, mounts(app), store(app)];
     Ok(NodeStatus { conditions, handlers: handlers(&app.host.kernel), supplemental_groups_policy: true })
 }
 
 fn condition(kind: &'static str, problem: Option<(&str, &str)>) -> Condition {
     let (reason, message) = problem.unwrap_or_default();
     Condition { kind, holds: problem.is_none(), reason: reason.to_owned(), message: message.to_owned() }
+}
+
+/// Containers cannot be made without whoever makes their cgroups.
+fn runtime(app: &App) -> Condition {
+    let missing = app.driver == Driver::Systemd && !SYSTEMD.iter().any(|path| Path::new(path).exists());
+    let message = "cgroup.driver is systemd, but systemd does not answer here: neither /run/systemd/private nor the \
+                   system bus is there; set [cgroup] driver = \"cgroupfs\"";
+    condition("RuntimeReady", missing.then_some(("NoSystemd", message)))
 }
 
 fn mounts(app: &App) -> Condition {

@@ -58,12 +58,14 @@ pub(crate) fn make_into(
         }
     }
     let Some(tree) = hierarchies.unified() else { return Ok(()) };
-    if !wanted("") {
-        places.unified = Dir::open(&tree.root, &tree.mount, relative).ok();
-        return Ok(());
-    }
-    places.unified = Some(make_unified(tree, relative, existing)?);
-    if hierarchies.mode() == Mode::V2 { enable_controllers(tree, relative) } else { Ok(()) }
+    places.unified = if wanted("") {
+        Some(make_unified(tree, relative, existing)?)
+    } else {
+        Dir::open(&tree.root, &tree.mount, relative).ok()
+    };
+    // Also where systemd made the group: it hands down the controllers that it knows, and hugetlb is none of them.
+    let all = hierarchies.mode() == Mode::V2 && places.unified.is_some();
+    if all { enable_controllers(tree, relative) } else { Ok(()) }
 }
 
 fn make_v1(one: &V1Hierarchy, relative: &str, existing: Existing) -> Result<Dir> {

@@ -99,6 +99,23 @@ impl Connection {
         )
     }
 
+    /// The release of systemd; 0 for one that tells none.
+    pub(super) fn version(&mut self) -> Result<u32, Failure> {
+        let destination = self.bus.then_some(SYSTEMD);
+        let interface = "org.freedesktop.DBus.Properties";
+        let target = Target { destination, path: MANAGER_PATH, interface, member: "Get" };
+        let body = wire::body(|body| {
+            body.string(MANAGER);
+            body.string("Version");
+        });
+        let answer = self.exchange(&target, "ss", &body)?;
+        let mut reader = answer.reader();
+        let text = reader.signature().filter(|kind| kind == "s").and_then(|_| reader.string());
+        let text = text.ok_or(Failure::Garbled)?;
+        let digits = text.split(|c: char| !c.is_ascii_digit()).find(|word| !word.is_empty());
+        Ok(digits.and_then(|digits| digits.parse().ok()).unwrap_or(0))
+    }
+
     /// Calls a method that starts a job, and waits until that very job has ended well.
     pub(super) fn job(&mut self, member: &str, signature: &str, body: &[u8]) -> Result<(), Failure> {
         self.deadline = Instant::now() + PATIENCE;

@@ -14,8 +14,19 @@ pub(super) type Property = (&'static str, Value);
 /// systemd's "no limit".
 const INFINITY: u64 = u64::MAX;
 const DEFAULT_PERIOD: u64 = 100_000;
+/// What `CPUWeight=idle` is on the wire.
+const IDLE: u64 = 0;
 /// Most processors of a mask; a bound against nonsense.
 const MOST_CPUS: usize = 8192;
+
+/// What systemd of a release would refuse, and without what a reload undoes the file: the first release that takes it.
+pub(super) fn since((name, value): &Property) -> u32 {
+    match (*name, value) {
+        ("OOMPolicy", _) => 253,
+        ("CPUWeight", Value::Number(IDLE)) => 252,
+        _ => 0,
+    }
+}
 
 /// What every scope of ours has.
 pub(super) fn of_scope(path: &CgroupPath, mode: Mode) -> Vec<Property> {
@@ -77,7 +88,11 @@ fn memory_numbers(memory: &LinuxMemory, mode: Mode, numbers: &mut Vec<(&'static 
 }
 
 fn cpu_numbers(cpu: &LinuxCpu, mode: Mode, numbers: &mut Vec<(&'static str, u64)>) {
-    let shares = cpu.shares().filter(|shares| *shares != 0 && cpu.idle() != Some(1));
+    let idle = cpu.idle() == Some(1);
+    if idle && mode == Mode::V2 {
+        numbers.push(("CPUWeight", IDLE));
+    }
+    let shares = cpu.shares().filter(|shares| *shares != 0 && !idle);
     numbers.extend(shares.map(|shares| match mode {
         Mode::V2 => ("CPUWeight", shares_to_weight(shares)),
         Mode::V1 | Mode::Hybrid => ("CPUShares", shares.clamp(2, 262_144)),
@@ -110,22 +125,44 @@ fn unified(resources: &LinuxResources, list: &mut Vec<Property>) {
     let mut files: Vec<_> = resources.unified().iter().flatten().collect();
     files.sort_unstable();
     for (file, value) in files {
-        let name = match file.as_str() {
-            "memory.min" => "MemoryMin",
-            "memory.low" => "MemoryLow",
-            "memory.high" => "MemoryHigh",
-            "memory.max" => "MemoryMax",
-            "memory.swap.max" => "MemorySwapMax",
-            "pids.max" => "TasksMax",
-            "cpu.weight" => "CPUWeight",
-            _ => continue,
-        };
-        let number = match value.trim() {
-            "max" => Some(INFINITY),
-            digits => digits.parse().ok(),
-        };
-        list.extend(number.map(|number| (name, Value::Number(number))));
+        list.extend(of_file(file, value.trim()));
     }
+}
+
+/// The properties behind one file.
+fn of_file(file: &str, value: &str) -> Vec<Property> {
+    let bytes = |text: &str| mask(text).map(Value::Bytes);
+    let one = match file {
+        "memory.min" => ("MemoryMin", number(value)),
+        "memory.low" => ("MemoryLow", number(value)),
+        "memory.high" => ("MemoryHigh", number(value)),
+        "memory.max" => ("MemoryMax", number(value)),
+        "memory.swap.max" => ("MemorySwapMax", number(value)),
+        "memory.oom.group" => ("OOMPolicy", (value == "1").then(|| Value::Text("kill".to_owned()))),
+        "pids.max" => ("TasksMax", number(value)),
+        "cpu.weight" => ("CPUWeight", number(value)),
+        "cpu.idle" => ("CPUWeight", (value == "1").then_some(Value::Number(IDLE))),
+        "cpuset.cpus" => ("AllowedCPUs", bytes(value)),
+        "cpuset.mems" => ("AllowedMemoryNodes", bytes(value)),
+        "io.weight" => ("IOWeight", number(value.trim_start_matches("default").trim_start())),
+        "cpu.max" => return bandwidth(value).unwrap_or_default(),
+        _ => return Vec::new(),
+    };
+    one.1.map(|value| (one.0, value)).into_iter().collect()
+}
+
+fn number(text: &str) -> Option<Value> {
+    let number = if text == "max" { Some(INFINITY) } else { text.parse().ok() };
+    number.map(Value::Number)
+}
+
+/// `QUOTA PERIOD` of `cpu.max`.
+fn bandwidth(value: &str) -> Option<Vec<Property>> {
+    let (quota, period) = value.split_once(' ').unwrap_or((value, ""));
+    let period = if period.is_empty() { DEFAULT_PERIOD } else { period.parse().ok()? };
+    let quota = if quota == "max" { -1 } else { quota.parse().ok()? };
+    let numbers = [("CPUQuotaPeriodUSec", period), ("CPUQuotaPerSecUSec", per_second(quota, period))];
+    Some(numbers.map(|(name, number)| (name, Value::Number(number))).into())
 }
 
 fn or_infinity(limit: i64) -> u64 {
@@ -177,12 +214,37 @@ mod tests {
                 ("TasksMax", number(u64::MAX)),
                 ("AllowedCPUs", Value::Bytes(vec![0b111, 0b10])),
                 ("MemoryHigh", number(u64::MAX)),
+                ("OOMPolicy", Value::Text("kill".to_owned())),
             ]
         );
         assert_eq!(
             of(r#"{"memory":{"limit":1000,"swap":1500},"cpu":{"shares":1024}}"#, Mode::Hybrid),
             [("MemoryLimit", number(1000)), ("CPUShares", number(1024))]
         );
+    }
+
+    #[test]
+    fn files_by_name_are_told_as_well() {
+        let json = r#"{"cpu":{"idle":1,"shares":512},"unified":{"cpu.max":"max 50000","cpuset.cpus":"1","io.weight":"default 7",
+                       "memory.oom.group":"0","cpu.idle":"0","io.max":"8:0 rbps=1"}}"#;
+        let number = Value::Number;
+        assert_eq!(
+            of(json, Mode::V2),
+            [
+                ("CPUWeight", number(0)),
+                ("CPUQuotaPeriodUSec", number(50_000)),
+                ("CPUQuotaPerSecUSec", number(u64::MAX)),
+                ("AllowedCPUs", Value::Bytes(vec![0b10])),
+                ("IOWeight", number(7)),
+            ]
+        );
+    }
+
+    #[test]
+    fn what_older_releases_refuse_is_known() {
+        assert_eq!(since(&("CPUWeight", Value::Number(0))), 252);
+        assert_eq!(since(&("CPUWeight", Value::Number(1))), 0);
+        assert_eq!(since(&("OOMPolicy", Value::Text("kill".to_owned()))), 253);
     }
 
     #[test]

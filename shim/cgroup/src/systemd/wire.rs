@@ -222,7 +222,8 @@ impl<'a> Reader<'a> {
         Some(text)
     }
 
-    fn signature(&mut self) -> Option<String> {
+    /// The signature of a variant, which stands before its value.
+    pub(super) fn signature(&mut self) -> Option<String> {
         let len = usize::from(*self.take(1)?.first()?);
         let text = String::from_utf8(self.take(len)?.to_vec()).ok()?;
         self.take(1)?;

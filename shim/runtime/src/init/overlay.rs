@@ -34,8 +34,7 @@ pub(super) fn mount(plan: &OverlayPlan, target: BorrowedFd<'_>) -> Result<OwnedF
     }
     let mount = match by_descriptors(&layers, &plan.options) {
         Ok(mount) => mount,
-        Err(failure) if failure.errno == Some(Errno::INVAL.raw_os_error()) => {
-            // Before Linux 6.13 layers cannot be given as descriptors.
+        Err(failure) if takes_no_descriptors(&failure) => {
             return by_names(&layers, &plan.options, target)
                 .map_err(|f| if f.errno.is_some() { failure } else { f });
         }
@@ -72,6 +71,11 @@ pub(super) fn mapped(
     }
     by_descriptors(&layers, &plan.options)
         .map_err(|f| f.note("an overlay of id-mapped layers takes Linux 6.13"))
+}
+
+/// Before Linux 6.13 layers cannot be given as descriptors; before 6.5 overlayfs takes none by the new calls at all.
+fn takes_no_descriptors(failure: &Failure) -> bool {
+    [Errno::INVAL, Errno::OPNOTSUPP].iter().any(|errno| failure.errno == Some(errno.raw_os_error()))
 }
 
 /// The directory that the overlay is attached over: one that nothing else in this namespace has to be reached through.
