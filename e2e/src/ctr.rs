@@ -61,7 +61,9 @@ impl Ctr {
 
     /// `ctr run` with the node's runtime: options, image, id and command follow.
     pub fn run_words(&self, args: &[&str]) -> anyhow::Result<Vec<String>> {
-        let mut all = vec!["run", "--runtime", self.runtime];
+        // A detached ctr leaves its FIFOs; in the node's folder they go with it.
+        let fifos = self.dir.join("fifos").display().to_string();
+        let mut all = vec!["run", "--fifo-dir", &fifos, "--runtime", self.runtime];
         all.extend(self.extra.iter().map(String::as_str));
         all.extend(args);
         self.words(&all)

@@ -26,7 +26,8 @@ async fn walk(yard: &mut Yard) -> Result<()> {
     let words = [daemon, "--config".to_owned(), format!("{dir}/config.toml")];
     let socket = yard.dir().join("c.sock");
     yard.start(&words, &[], &socket).await?;
-    let run = ["run", "--rootfs", "--runtime", "io.containerd.berth.v1"];
+    let fifos = format!("{dir}/fifos");
+    let run = ["run", "--fifo-dir", &fifos, "--rootfs", "--runtime", "io.containerd.berth.v1"];
     let front = [&run[..], &["--rm", &rootfs, "front", "/bin/sh", "-c", "echo out; exit 7"]].concat();
     let said = ctr(yard, &front).await?;
     check!((said.code, said.out.trim()) == (7, "out"), "{said:?}");

@@ -16,9 +16,9 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
         let cgroup = container.cgroup()?;
         return Ok(berth_runtime::kill_all(&cgroup, signal)?);
     }
-    container.must_be(&[Status::Created, Status::Running, Status::Paused])?;
+    // By runc's own words callers know that there is nothing left to be killed.
     let Some(pidfd) = container.process() else {
-        return Err(OciError::State("container not running".into()));
+        return Err(OciError::State(format!("container {}: container not running", container.record.id)));
     };
     berth_runtime::kill(&pidfd, signal)?;
     // A frozen process of v1 dies when it is thawed, not before.
