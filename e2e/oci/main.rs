@@ -10,7 +10,8 @@ mod vm;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let tests = [cve::tests(), foreign::tests(), matrix::tests(), stress::tests(), version::tests(), vm::tests()];
+    let tests =
+        [cve::tests(), foreign::tests(), matrix::tests(), stress::tests(), version::tests(), vm::tests()];
     let code = berth_e2e::harness::main(&tests.concat());
     berth_e2e::vm::end();
     code
