@@ -93,6 +93,7 @@ async fn launch(
             pidfd: &built.pidfd,
             cgroup: &built.cgroup,
             kill_group: None,
+            places: None,
             program: ExecProgram::Process(Box::new(program)),
             stdio,
             preserved: Vec::new(),
