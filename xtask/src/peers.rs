@@ -50,7 +50,7 @@ const PEERS: [Peer; 6] = [
     },
     Peer {
         module: "runc",
-        needed: false,
+        needed: true,
         steps: &[&[
             "build",
             "-trimpath",
@@ -62,7 +62,7 @@ const PEERS: [Peer; 6] = [
     },
     Peer {
         module: "containerd",
-        needed: false,
+        needed: true,
         steps: &[&[
             "build",
             "-trimpath",
