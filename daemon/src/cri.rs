@@ -61,7 +61,7 @@ impl Cri {
     {
         let n = self.calls.fetch_add(1, Relaxed);
         let span =
-            tracing::info_span!("call", rpc = name, n, name = Empty, sandbox = Empty, container = Empty);
+            tracing::info_span!("call", rpc = name, n, about = Empty, sandbox = Empty, container = Empty);
         subject.record(&span);
         async {
             let begun = Instant::now();

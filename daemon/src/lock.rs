@@ -24,9 +24,9 @@ impl Locks {
     /// Another daemon has one of them: its pid is named.
     pub fn take(paths: &Paths, network: &Network) -> Result<Self, LockError> {
         Ok(Self {
-            _bridge: bridge(network, Path::new(BRIDGES))?,
             _root: Lock::take(&paths.root.join("lock"))?,
             _state: Lock::take(&paths.state.join("lock"))?,
+            _bridge: bridge(network, Path::new(BRIDGES))?,
         })
     }
 }

@@ -106,7 +106,10 @@ async fn second_daemon_on_one_bridge(context: Context) -> Result<()> {
     let other = bed.node.dir().join("other");
     let place = |name: &str| other.join(name).display().to_string();
     let (root, state, socket) = (place("root"), place("state"), place("state/s.sock"));
-    let output = ends(&bed.node, &["--root", &root, "--state", &state, "--socket", &socket], &[]).await?;
+    let mut command = Command::new(paths::product("berthd")?);
+    command.arg("--config").arg(bed.node.config_path()).args(["--root", &root, "--state", &state]);
+    command.args(["--socket", &socket]).stdin(Stdio::null()).kill_on_drop(true);
+    let output = tokio::time::timeout(Duration::from_secs(10), command.output()).await??;
     let said = words(&output);
     check!(!output.status.success(), "a second daemon ran on one bridge: {said}");
     check!(said.contains(&bed.node.tag().bridge()), "the bridge is not named: {said}");
@@ -158,6 +161,7 @@ async fn log_names_what_calls_are_about(context: Context) -> Result<()> {
 async fn config_check(context: Context) -> Result<()> {
     let node = context.prepared(Settings::default())?;
     let path = node.config_path().display().to_string();
+    let good = std::fs::read_to_string(node.config_path())?;
     for args in [vec!["config", "check", &path], vec!["--config", &path, "config", "check"]] {
         let output = Command::new(paths::product("berthd")?).args(&args).output().await?;
         check!(output.status.success() && words(&output).contains(&path), "{args:?}: {}", words(&output));
@@ -166,7 +170,7 @@ async fn config_check(context: Context) -> Result<()> {
     let output = Command::new(paths::product("berthd")?).args(["config", "check", &path]).output().await?;
     let said = words(&output);
     check!(!output.status.success() && said.matches("TOML parse error").count() <= 1, "{said}");
-    Ok(())
+    node_starts(&node, &good).await
 }
 
 async fn two_daemons_side_by_side(context: Context) -> Result<()> {

@@ -58,23 +58,28 @@ fn house() -> anyhow::Result<()> {
 /// Product and tests in one go, so that the stages after it only run: a build of the programs alone would compile
 /// everything twice, since the tests' own dependencies switch on features of shared crates.
 fn build() -> anyhow::Result<()> {
-    process::run(process::cargo("test").args(["--release", "--workspace", "--no-run", "--quiet"]))
+    process::run(test().args(["--no-run", "--quiet"]))?;
+    process::run(test().args(PROGRAMS).args(["--no-run", "--quiet"]))
 }
 
-fn unit() -> Command {
+/// Tests of the whole workspace, always: for a part of it cargo would switch on other features and build it again.
+fn test() -> Command {
     let mut command = process::cargo("test");
-    command.args(["--release", "--workspace", "--exclude", "berth-e2e", "--no-fail-fast"]);
+    command.args(["--release", "--workspace", "--no-fail-fast"]);
     command
 }
 
-/// Tests of the harness itself, then the product's end-to-end tests.
+/// The end-to-end tests, which run only where they are named.
+const PROGRAMS: [&str; 4] = ["--test", "e2e", "--test", "oci"];
+
+fn unit() -> Command {
+    test()
+}
+
+/// The product's end-to-end tests.
 fn end_to_end(all: bool, filters: &[&String]) -> Command {
-    let mut command = process::cargo("test");
-    command.args(["--release", "--package", "berth-e2e", "--no-fail-fast"]);
-    if !filters.is_empty() {
-        command.args(["--test", "e2e", "--test", "oci"]);
-    }
-    command.arg("--").args(filters);
+    let mut command = test();
+    command.args(PROGRAMS).arg("--").args(filters);
     command.env("BERTH_E2E_TOOLS", layout::tools());
     if all {
         command.env("BERTH_E2E_ALL", "1");

@@ -18,7 +18,7 @@ impl Subject {
     /// Puts what is known into the span of the call.
     pub fn record(&self, span: &Span) {
         for (field, value) in
-            [("sandbox", &self.sandbox), ("container", &self.container), ("name", &self.name)]
+            [("sandbox", &self.sandbox), ("container", &self.container), ("about", &self.name)]
         {
             match value.as_str() {
                 "" => {}

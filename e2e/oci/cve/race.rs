@@ -6,12 +6,21 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-/// Two names in one file system, exchanged as fast as the kernel can, as another container with the same volume would.
+/// One at a time: the kernel has one lock for all renames, and several that never pause would starve every lookup of the
+/// machine, the victims' above all.
+static ALONE: Mutex<()> = Mutex::new(());
+/// Exchanges in a row, and the pause after them.
+const BURST: u64 = 64;
+const PAUSE: Duration = Duration::from_micros(200);
+
+/// Two names in one file system, exchanged in bursts as fast as the kernel can, as another container with the same volume would.
 pub(super) struct Swapper {
+    _alone: MutexGuard<'static, ()>,
     stop: Arc<AtomicBool>,
     turns: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
@@ -19,6 +28,7 @@ pub(super) struct Swapper {
 
 impl Swapper {
     pub(super) fn start(one: &Path, other: &Path) -> Self {
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let (stop, turns) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (one, other) = (one.to_path_buf(), other.to_path_buf());
         let (halt, count) = (stop.clone(), turns.clone());
@@ -27,13 +37,12 @@ impl Swapper {
                 if renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).is_ok() {
                     count.fetch_add(1, Ordering::Relaxed);
                 }
-                // On two processors a thread that never pauses would leave the victim too little of one.
-                if count.load(Ordering::Relaxed) % 64 == 0 {
-                    std::thread::yield_now();
+                if count.load(Ordering::Relaxed) % BURST == 0 {
+                    std::thread::sleep(PAUSE);
                 }
             }
         });
-        Self { stop, turns, thread: Some(thread) }
+        Self { _alone: alone, stop, turns, thread: Some(thread) }
     }
 
     /// How often they changed places.
