@@ -6,10 +6,10 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde_json::json;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// One at a time: the kernel has one lock for all renames, and several that never pause would starve every lookup of the
 /// machine, the victims' above all.
