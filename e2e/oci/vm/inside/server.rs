@@ -41,7 +41,7 @@ impl Server {
         )?;
         fs::write("/etc/berth/config.toml", "")?;
         for name in ["berthd", "berth-shim"] {
-            run("install", &["-m755", &format!("{BIN}/{name}"), &format!("/usr/local/bin/{name}")])?;
+            run("install", &["-m755", &format!("{BIN}/{name}"), &format!("/usr/bin/{name}")])?;
         }
         fs::create_dir_all("/etc/systemd/system/berthd.service.d")?;
         fs::write(DROP_IN, format!("[Service]\n{words}"))?;
