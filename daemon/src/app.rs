@@ -13,6 +13,7 @@ use berth_image::Puller;
 use berth_network::Manager;
 use berth_snapshot::Snapshots;
 use berth_store::Store;
+use std::path::Path;
 use std::sync::Arc;
 
 /// What a verb may need.
@@ -47,6 +48,21 @@ pub struct App {
     pub started_at: Timestamp,
 }
 
+/// The records. An empty file beside layers is what is left of them after a crash of a file system: taken for a new node,
+/// it would cost every pod, layer and image there is.
+fn store(root: &Path) -> anyhow::Result<Store> {
+    let file = root.join("store.redb");
+    let empty = std::fs::metadata(&file).is_ok_and(|about| about.len() == 0);
+    let layers = std::fs::read_dir(root.join("layers")).is_ok_and(|mut layers| layers.next().is_some());
+    anyhow::ensure!(
+        !(empty && layers),
+        "{} is empty, and there are layers beside it: the records of this node are lost. Put a copy of the file back; or \
+         remove it to begin anew, which ends every pod and removes every image of this node",
+        file.display()
+    );
+    Ok(Store::open(root)?)
+}
+
 impl App {
     /// Opens and wires every part. Blocking; called once, inside the runtime, before anything is served.
     ///
@@ -55,7 +71,7 @@ impl App {
     pub fn open(config: Config, paths: Paths) -> anyhow::Result<Self> {
         let host = host::Host::look();
         host.warn();
-        let store = Store::open(&paths.root)?;
+        let store = store(&paths.root)?;
         let snapshots = Snapshots::open(&paths.root).context("open the layer store")?;
         let (blocking, hierarchies) = (Blocking::default(), Arc::new(Hierarchies::discover()?));
         let driver = driver::choose(&config.cgroup, &store)?;

@@ -14,31 +14,42 @@ use std::sync::Arc;
 /// The records cannot be read at all.
 pub async fn recover(app: &Arc<App>) -> anyhow::Result<()> {
     let (meta, boot_id) = (app.store.meta(), app.host.boot_id.clone());
-    let trusted = app.blocking.run("note this boot", move || same_boot(&meta, &boot_id)).await?;
     let puller = app.puller.clone();
-    match app.blocking.run("settle layers", move || puller.recover(trusted)).await? {
-        Ok(found) if !found.stuck.is_empty() => {
-            tracing::warn!(layers = ?found.stuck, "layers could not be removed; the next start tries again");
-        }
-        Ok(_) => {}
-        Err(error) => {
-            let error = berth_core::error::chain(&error);
-            tracing::error!(error, "layers could not be settled; images may have to be pulled again");
-        }
-    }
+    let settle = move || {
+        settle_layers(&meta, &boot_id, |trusted| {
+            let found = puller.recover(trusted).map_err(|error| berth_core::error::chain(&error))?;
+            for image in &found.images {
+                tracing::warn!(
+                    image,
+                    "a layer of the image is gone or never reached the disk; it has to be pulled again"
+                );
+            }
+            if !found.stuck.is_empty() {
+                tracing::warn!(layers = ?found.stuck, "layers could not be removed; the next start tries again");
+            }
+            Ok(())
+        });
+    };
+    app.blocking.run("settle layers", settle).await?;
     recovery::recover(&app.pods).await?;
     Ok(())
 }
 
-/// Whether the machine has been up since the last daemon: then the kernel still has what was never synced, which is only
-/// what failed pulls left. Where that cannot be told, or cannot be noted for the next start, it counts as gone.
-fn same_boot(meta: &Meta, boot_id: &str) -> bool {
-    match meta.note_boot(boot_id) {
-        Ok(before) => before.as_deref() == Some(boot_id),
-        Err(error) => {
-            tracing::error!(%error, "this boot could not be noted");
-            false
-        }
+/// Settles layers by `recover`, which is told whether to trust those that were never synced: they are whole only if the machine
+/// has been up since the last daemon. This boot is noted when that is done and not before: where it failed, or was cut short,
+/// the next start trusts them no more than this one.
+fn settle_layers(meta: &Meta, boot_id: &str, recover: impl FnOnce(bool) -> Result<(), String>) {
+    let before = meta.boot().unwrap_or_else(|error| {
+        tracing::error!(%error, "the last boot cannot be read");
+        None
+    });
+    let trusted = before.as_deref() == Some(boot_id);
+    if let Err(error) = recover(trusted) {
+        tracing::error!(error, "layers could not be settled; images may have to be pulled again");
+        return;
+    }
+    if !trusted && let Err(error) = meta.note_boot(boot_id) {
+        tracing::error!(%error, "this boot could not be noted");
     }
 }
 
@@ -63,7 +74,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         let meta = store.meta();
-        let found = ["a", "a", "b", "a", "a"].map(|boot| same_boot(&meta, boot));
-        assert_eq!(found, [false, true, false, false, true]);
+        let settle = |boot: &str, outcome: Result<(), String>| {
+            let mut told = None;
+            settle_layers(&meta, boot, |trusted| {
+                told = Some(trusted);
+                outcome
+            });
+            told
+        };
+        let fine = ["a", "a", "b", "a", "a"].map(|boot| settle(boot, Ok(())));
+        assert_eq!(fine, [false, true, false, false, true].map(Some));
+        // Not settled is not trusted, however often this boot comes again.
+        let failed = || Err("the disk is full".to_owned());
+        assert_eq!([settle("c", failed()), settle("c", failed()), settle("c", Ok(()))], [Some(false); 3]);
+        assert_eq!(settle("c", Ok(())), Some(true));
     }
 }

@@ -7,6 +7,7 @@ pub(crate) mod attachments;
 pub(crate) mod leftover;
 
 use crate::pod::{Error, Ground, PodPaths};
+use crate::recovery::settle::in_time;
 use crate::{sandbox, supervisor};
 use berth_core::{ContainerId, SandboxId};
 use std::collections::BTreeSet;
@@ -21,12 +22,12 @@ pub(crate) async fn collect(
 ) {
     let pods = ground.state.join("p");
     let listed = ground.block("list the pods' directories", move || Ok(names(&pods))).await;
-    for name in listed.unwrap_or_default() {
-        let Ok(id) = SandboxId::parse(&name) else { continue };
-        if !sandboxes.contains(&id) {
-            told(&name, pod(ground, id).await);
-        }
-    }
+    let ids = listed.unwrap_or_default().into_iter().filter_map(|name| SandboxId::parse(&name).ok());
+    let strays = ids.filter(|id| !sandboxes.contains(id)).map(|id| {
+        let ground = Arc::clone(ground);
+        in_time(id, "end a pod without a record", async move { told(id.as_str(), pod(&ground, id).await) })
+    });
+    futures_util::future::join_all(strays).await;
     let base = Arc::clone(ground);
     let known = containers.clone();
     let layers = ground.block("collect writable layers", move || {

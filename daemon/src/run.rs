@@ -71,7 +71,11 @@ fn daemon(args: &Args) -> anyhow::Result<()> {
             "berthd must be root to make namespaces, mounts and cgroups: start it by its systemd unit or with sudo"
         );
     }
+    let allocator = berth_sys::malloc::without_thread_caches();
     logging::init(&config.log);
+    if let Err(error) = allocator {
+        tracing::warn!(%error, "berthd could not start itself with a smaller allocator; it goes on with the usual one");
+    }
     if args.allow_faults {
         faults::arm_from_environment()?;
     }

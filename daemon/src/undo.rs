@@ -47,6 +47,19 @@ impl Undo {
     }
 }
 
+impl Undo {
+    /// Undoes, newest first, until a step fails for good: then what it stands on is kept with all the rest, and the next
+    /// start of the daemon, which finds the record, goes on.
+    pub async fn run_while_it_works(mut self, of: &str) {
+        while let Some((what, step)) = self.steps.pop() {
+            if let Err(error) = retry(&step).await {
+                tracing::error!(of, step = what, %error, "undo failed; all before it stays for the next start");
+                return;
+            }
+        }
+    }
+}
+
 impl std::fmt::Debug for Undo {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.steps.iter().map(|(what, _)| what)).finish()
@@ -93,5 +106,20 @@ mod tests {
         let failures = undo.run("test").await;
         assert_eq!(failures.len(), 1);
         assert_eq!(*seen.lock().unwrap(), ["third", "third", "second", "second", "second", "first"]);
+    }
+
+    #[tokio::test]
+    async fn what_a_failed_step_stands_on_stays() {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let mut undo = Undo::new();
+        for (what, fails) in [("record", false), ("free", true), ("last", false)] {
+            let seen = Arc::clone(&seen);
+            undo.push(what, move || {
+                seen.lock().unwrap().push(what);
+                async move { if fails { Err(Error::Closed) } else { Ok(()) } }
+            });
+        }
+        undo.run_while_it_works("test").await;
+        assert_eq!(*seen.lock().unwrap(), ["last", "free", "free", "free"]);
     }
 }

@@ -40,8 +40,13 @@ fn directives() -> Vec<(&'static str, &'static str)> {
 #[test]
 fn pods_outlive_the_daemon() {
     let has = |wanted: (&str, &str)| directives().contains(&wanted);
-    for wanted in [("Type", "notify"), ("KillMode", "process"), ("Delegate", "yes"), ("TasksMax", "infinity")]
-    {
+    for wanted in [
+        ("Type", "notify"),
+        ("KillMode", "process"),
+        ("Delegate", "yes"),
+        ("TasksMax", "infinity"),
+        ("TimeoutStartSec", "infinity"),
+    ] {
         assert!(has(wanted), "{wanted:?} is missing");
     }
 }

@@ -67,13 +67,10 @@ pub struct Netns {
 }
 
 impl Netns {
-    /// A path in `dir` that nobody has: `berth-` and 32 hex digits. Save it before [`Netns::create`].
-    pub fn fresh_path(dir: &Path) -> Result<PathBuf, NetnsError> {
-        let mut random = [0u8; 16];
-        let got = rustix::rand::getrandom(&mut random[..], rustix::rand::GetRandomFlags::empty());
-        got.map_err(|e| step("name", dir, e.into()))?;
-        let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(dir.join(format!("berth-{hex}")))
+    /// Where in `dir` the namespace of a sandbox is pinned: `berth-` and the first 32 digits of its id, which are random, so
+    /// that nobody else has it, and whoever looks finds the pod. Save it before [`Netns::create`].
+    pub fn path_of(dir: &Path, sandbox: &str) -> PathBuf {
+        dir.join(format!("berth-{}", sandbox.get(..32).unwrap_or(sandbox)))
     }
 
     /// Makes a namespace with loopback up and pins it at `path`. A left-over plain file there is taken over;

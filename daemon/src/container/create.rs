@@ -56,7 +56,7 @@ pub(crate) async fn create(place: Place<'_>, draft: Draft, cancel: Cancel) -> Re
         Ok(()) => Ok(making.record),
         Err(error) => {
             tracing::warn!(container = %id, %error, "the container could not be made; undoing");
-            making.undo.run(id.as_str()).await;
+            making.undo.run_while_it_works(id.as_str()).await;
             Err(error)
         }
     }
@@ -168,7 +168,7 @@ impl Making<'_> {
         let dir = bundle.clone();
         let written = self.place.ground.block("write the bundle", move || {
             let failed =
-                |error: std::io::Error| Error::internal(format!("write the bundle {}", dir.display()), error);
+                |error: std::io::Error| Error::file(format!("write the bundle {}", dir.display()), &error);
             std::fs::create_dir_all(dir.join("rootfs")).map_err(failed)?;
             let text =
                 serde_json::to_vec(&spec).map_err(|error| Error::internal("write config.json", error))?;

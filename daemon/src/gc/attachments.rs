@@ -3,11 +3,9 @@
 use crate::blocking::Room;
 use crate::pod::{Error, Ground};
 use berth_network::Attachment;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
-
-/// How pins of this daemon begin, and those of older ones.
-const OWN: &str = "berth-";
 
 /// What is known of the node's attachments.
 pub(crate) struct Known {
@@ -46,19 +44,22 @@ fn may_collect(ground: &Ground, known: &Known) -> Result<(), String> {
     if !known.whole {
         return Err("not every record can be read".to_owned());
     }
-    match stranger(&ground.netns_dir) {
-        Some(name) => {
-            Err(format!("{name} in {} is another runtime's, with its addresses", ground.netns_dir.display()))
-        }
+    match stranger(&ground.netns_dir, &known.all) {
+        Some(name) => Err(format!(
+            "{name} in {} is nobody's that is known here: another runtime's, with its addresses",
+            ground.netns_dir.display()
+        )),
         None => Ok(()),
     }
 }
 
-/// A network namespace that another runtime has pinned: its pods may have addresses of the same networks.
-fn stranger(dir: &Path) -> Option<String> {
+/// A network namespace that no pod of this daemon has: its owner, a second berthd for one, may have addresses of the same
+/// networks.
+fn stranger(dir: &Path, known: &[Attachment]) -> Option<String> {
+    let own: BTreeSet<&Path> = known.iter().map(|attachment| attachment.pod.netns.as_path()).collect();
     let entries = std::fs::read_dir(dir).into_iter().flatten().filter_map(Result::ok);
-    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
-    names.filter(|name| !name.starts_with(OWN)).min()
+    let others = entries.filter(|entry| !own.contains(entry.path().as_path()));
+    others.filter_map(|entry| entry.file_name().into_string().ok()).min()
 }
 
 /// A pod that has lost its network is told in the log; whether it is to go is the kubelet's decision.
@@ -77,14 +78,30 @@ async fn check(ground: &Arc<Ground>, all: Vec<Attachment>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_network::PodNet;
+    use berth_network::attachment::By;
+
+    fn attachment(netns: std::path::PathBuf) -> Attachment {
+        let pod = PodNet { netns, ..PodNet::default() };
+        Attachment {
+            pod,
+            by: By::None,
+            attached: true,
+            interface: "eth0".to_owned(),
+            mac: None,
+            ips: Vec::new(),
+        }
+    }
 
     #[test]
-    fn another_runtimes_pin_is_seen() {
+    fn a_pin_that_no_pod_here_has_is_seen() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(stranger(&dir.path().join("missing")), None);
+        assert_eq!(stranger(&dir.path().join("missing"), &[]), None);
         std::fs::write(dir.path().join("berth-1"), "").unwrap();
-        assert_eq!(stranger(dir.path()), None);
-        std::fs::write(dir.path().join("cni-1"), "").unwrap();
-        assert_eq!(stranger(dir.path()).as_deref(), Some("cni-1"));
+        let own = [attachment(dir.path().join("berth-1"))];
+        assert_eq!(stranger(dir.path(), &own), None);
+        // A second daemon's looks like ours.
+        std::fs::write(dir.path().join("berth-2"), "").unwrap();
+        assert_eq!(stranger(dir.path(), &own).as_deref(), Some("berth-2"));
     }
 }

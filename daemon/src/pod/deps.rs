@@ -33,8 +33,6 @@ pub struct ImageForContainer {
     pub user: String,
     /// Stop signal, by name or number.
     pub stop_signal: String,
-    /// Declared volumes, sorted.
-    pub volumes: Vec<String>,
 }
 
 /// Where images are looked up.

@@ -98,6 +98,14 @@ impl Error {
         Self::Step { class: ErrorClass::Internal, word: None, step: step.into(), cause: cause.to_string() }
     }
 
+    /// A step failed at a file. A full disk is not the daemon's own fault, and the class says so.
+    pub(crate) fn file(step: impl Into<String>, cause: &std::io::Error) -> Self {
+        let full =
+            matches!(cause.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
+        let class = if full { ErrorClass::ResourceExhausted } else { ErrorClass::Internal };
+        Self::Step { class, word: None, step: step.into(), cause: cause.to_string() }
+    }
+
     /// An object in the way.
     pub(crate) fn exists(what: String, id: &str, state: &'static str, created_at: Timestamp) -> Self {
         Self::Exists { what, id: id.to_owned(), state, age_s: created_at.age().as_secs() }

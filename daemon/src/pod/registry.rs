@@ -182,7 +182,12 @@ impl Pods {
             let table = self.0.table.read().unwrap_or_else(PoisonError::into_inner);
             table.pods.get(&id).cloned()
         };
-        ask(&pod.ok_or_else(|| Error::NoSandbox(id.to_string()))?, request).await
+        let gone = || Error::NoSandbox(id.to_string());
+        match ask(&pod.ok_or_else(gone)?, request).await {
+            // It ended while it was asked.
+            Err(Error::Closed) if self.view(id).is_none() => Err(gone()),
+            answer => answer,
+        }
     }
 
     /// A container that is to be made in a pod, with its id and time.

@@ -7,10 +7,14 @@ use crate::pod::machine::Exit;
 use crate::pod::{Error, Ground, Restored, Row};
 use crate::sandbox::{self, SandboxRecord, SandboxState};
 use crate::supervisor::{self, Found, Shim};
-use berth_core::Timestamp;
+use berth_core::{SandboxId, Timestamp};
 use berth_proto::shim::{ContainerState as Told, DeleteRequest, ListRequest, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// What one pod may take of the daemon's start.
+const WORK_MAX: Duration = Duration::from_secs(15);
 
 /// Settles a pod. None if it is gone now: it had never been finished.
 pub(super) async fn settle(ground: Arc<Ground>, stored: Stored) -> Option<Restored> {
@@ -35,18 +39,48 @@ async fn over(ground: &Arc<Ground>, sandbox: SandboxRecord, containers: Vec<Cont
 
 /// Ends a shim and kills what it left, without its help if need be.
 async fn end_all(ground: &Arc<Ground>, sandbox: &SandboxRecord, containers: &[ContainerRecord]) {
-    let id = sandbox.id;
-    if let Err(error) = supervisor::end_at(&ground.paths(id), id, sandbox.shim_pid()).await {
-        tracing::error!(sandbox = %id, %error, "the shim of a sandbox that is over could not be ended");
-    }
+    let (ground, id, shim) = (Arc::clone(ground), sandbox.id, sandbox.shim_pid());
     let alive = containers.iter().filter(|record| !matches!(record.state, ContainerState::Exited(_)));
-    container::kill_all(ground, alive.cloned().map(Arc::new).collect()).await;
+    let alive: Vec<_> = alive.cloned().map(Arc::new).collect();
+    let end = async move {
+        if let Err(error) = supervisor::end_at(&ground.paths(id), id, shim).await {
+            tracing::error!(sandbox = %id, %error, "the shim of a sandbox that is over could not be ended");
+        }
+        container::kill_all(&ground, alive).await;
+    };
+    in_time(id, "end what is left of a pod", end).await;
+}
+
+/// Waits for work, but not for ever: a plugin or a shim that hangs keeps its own pod and not the node. It goes on behind.
+pub(crate) async fn in_time<T: Send + 'static>(
+    sandbox: SandboxId,
+    what: &'static str,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    match tokio::time::timeout(WORK_MAX, tokio::spawn(work)).await {
+        Ok(Ok(done)) => Some(done),
+        Ok(Err(error)) => {
+            tracing::error!(%sandbox, what, %error, "failed; the next start tries again");
+            None
+        }
+        Err(_) => {
+            tracing::warn!(%sandbox, what, after = ?WORK_MAX, "not done yet; it goes on while the daemon serves");
+            None
+        }
+    }
 }
 
 /// A sandbox whose steps were cut short: nobody was told of it, so it is undone. What cannot be undone is shown.
 async fn half_made(ground: &Arc<Ground>, sandbox: SandboxRecord) -> Option<Restored> {
     let record = Arc::new(sandbox);
-    let (network, torn) = sandbox::tear_down(ground, &record, None).await;
+    let (base, torn) = (Arc::clone(ground), Arc::clone(&record));
+    let tear_down = async move { sandbox::tear_down(&base, &torn, None).await };
+    let late = || {
+        let what = "its undoing, which goes on,".to_owned();
+        (record.network.clone(), Err(Error::Deadline { what, seconds: WORK_MAX.as_secs(), hint: "" }))
+    };
+    let (network, torn) =
+        in_time(record.id, "undo a half-made sandbox", tear_down).await.unwrap_or_else(late);
     let undone = match torn {
         Ok(()) => sandbox::unmake(ground, &record).await,
         Err(error) => Err(error),
@@ -106,10 +140,14 @@ async fn one(
     match (&record.state, told) {
         (ContainerState::Creating, _) => {
             let record = Arc::new(record);
-            let deleted = container::delete(ground, &record, Some(shim)).await;
-            let error = deleted.err()?;
+            let (ground, half, shim) = (Arc::clone(ground), Arc::clone(&record), shim.clone());
+            let delete = async move { container::delete(&ground, &half, Some(&shim)).await };
+            let why = match in_time(record.sandbox, "undo a half-made container", delete).await {
+                Some(deleted) => deleted.err()?.to_string(),
+                None => "that goes on".to_owned(),
+            };
             let mut record = ContainerRecord::clone(&record);
-            record.state = ContainerState::Unknown { cause: format!("half made, and not undone: {error}") };
+            record.state = ContainerState::Unknown { cause: format!("half made, and not undone: {why}") };
             Some(record)
         }
         (ContainerState::Exited(_), _) => Some(record),

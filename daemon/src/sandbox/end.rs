@@ -110,8 +110,9 @@ pub(super) async fn remove_files(ground: &Arc<Ground>, record: &Arc<SandboxRecor
 /// Notes in the pod's directory where its network namespace will be pinned, for whoever finds the directory when the
 /// record is gone or cannot be read.
 pub(super) fn note_pin(dir: &Path, netns: &Path) -> Result<(), Error> {
-    let written = std::fs::write(dir.join(PIN_NOTE), netns.as_os_str().as_bytes());
-    written.map_err(|error| Error::internal("note the network namespace", error))
+    let note = dir.join(PIN_NOTE);
+    let written = std::fs::write(&note, netns.as_os_str().as_bytes());
+    written.map_err(|error| Error::file(format!("note the network namespace in {}", note.display()), &error))
 }
 
 /// Removes the pin that a directory notes, if it bears this daemon's mark.

@@ -44,7 +44,7 @@ fn put(path: &Path, content: &[u8]) -> Result<(), Error> {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o644))
     });
-    written.map_err(|error| Error::internal(format!("write {}", path.display()), error))
+    written.map_err(|error| Error::file(format!("write {}", path.display()), &error))
 }
 
 fn host_file(path: &str) -> Result<Vec<u8>, Error> {

@@ -210,8 +210,7 @@ impl Making<'_> {
 }
 
 fn plan(ground: &Ground, id: SandboxId, config: &SandboxConfig) -> Result<SandboxNetwork, Error> {
-    let netns: PathBuf = Netns::fresh_path(&ground.netns_dir)
-        .map_err(|error| Error::internal("name the network namespace", error))?;
+    let netns: PathBuf = Netns::path_of(&ground.netns_dir, id.as_str());
     let planned = ground.network.plan(&network::wishes(id, config, &netns)?);
     let planned = planned.map_err(|error| Error::step("plan the pod's network", &error))?;
     let attachment = Some(Box::new(planned));
@@ -240,7 +239,7 @@ fn make_directories(ground: &Ground, record: &SandboxRecord) -> Result<(), Error
 fn private_dir(path: &std::path::Path) -> Result<(), Error> {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
-    made.map_err(|error| Error::internal(format!("make directory {}", path.display()), error))
+    made.map_err(|error| Error::file(format!("make directory {}", path.display()), &error))
 }
 
 /// The network namespace and what hangs in it; none in the host's network.

@@ -160,7 +160,12 @@ fn prepare(path: &Path) -> Result<Database, StoreError> {
 
 fn open_error(path: &Path, error: redb::DatabaseError) -> StoreError {
     match error {
-        redb::DatabaseError::Storage(error @ redb::StorageError::Io(_)) => error.into(),
+        // A file that is none of redb's is told as a failed read as well.
+        redb::DatabaseError::Storage(redb::StorageError::Io(source))
+            if source.kind() != std::io::ErrorKind::InvalidData =>
+        {
+            redb::StorageError::Io(source).into()
+        }
         source => StoreError::Open { path: path.to_owned(), source: Box::new(source) },
     }
 }

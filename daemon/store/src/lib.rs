@@ -63,12 +63,6 @@ impl Store {
         Table::new(self.db.clone(), table::ATTACHMENTS)
     }
 
-    /// Operations under way or done, by their key.
-    #[must_use]
-    pub fn operations(&self) -> Table {
-        Table::new(self.db.clone(), table::OPERATIONS)
-    }
-
     /// Single values of the node.
     #[must_use]
     pub fn meta(&self) -> Meta {

@@ -26,19 +26,23 @@ impl Meta {
         Self { db }
     }
 
-    /// Notes the running kernel's boot id, marks the level, and says which boot id stood there before.
+    /// The boot id that was noted last.
     ///
     /// # Errors
-    /// The store cannot be read or written.
-    pub fn note_boot(&self, boot_id: &str) -> Result<Option<String>, StoreError> {
-        let before = self.get(BOOT_KEY)?;
-        if before.as_deref() != Some(boot_id) {
-            self.db.write(|txn| {
-                put_bytes(txn, META, BOOT_KEY, boot_id.as_bytes())?;
-                put_bytes(txn, META, MIN_READER_KEY, MIN_READER.to_string().as_bytes())
-            })?;
-        }
-        Ok(before)
+    /// The store cannot be read.
+    pub fn boot(&self) -> Result<Option<String>, StoreError> {
+        self.get(BOOT_KEY)
+    }
+
+    /// Notes the running kernel's boot id, and marks the level.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn note_boot(&self, boot_id: &str) -> Result<(), StoreError> {
+        self.db.write(|txn| {
+            put_bytes(txn, META, BOOT_KEY, boot_id.as_bytes())?;
+            put_bytes(txn, META, MIN_READER_KEY, MIN_READER.to_string().as_bytes())
+        })
     }
 
     /// The cgroup driver that was answered to the kubelet before.

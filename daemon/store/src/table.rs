@@ -23,7 +23,6 @@ impl Name {
 pub(crate) const SANDBOXES: Name = Name("sandboxes");
 pub(crate) const CONTAINERS: Name = Name("containers");
 pub(crate) const ATTACHMENTS: Name = Name("attachments");
-pub(crate) const OPERATIONS: Name = Name("operations");
 pub(crate) const IMAGES: Name = Name("images");
 /// Container id → what it needs of the image, so that layers live while a container does.
 pub(crate) const REFERENCES: Name = Name("references");
@@ -32,8 +31,8 @@ pub(crate) const LEASES: Name = Name("leases");
 pub(crate) const META: Name = Name("meta");
 
 /// Every table.
-pub(crate) const ALL: [Name; 9] =
-    [SANDBOXES, CONTAINERS, ATTACHMENTS, OPERATIONS, IMAGES, REFERENCES, LAYERS, LEASES, META];
+pub(crate) const ALL: [Name; 8] =
+    [SANDBOXES, CONTAINERS, ATTACHMENTS, IMAGES, REFERENCES, LAYERS, LEASES, META];
 
 pub(crate) fn make_all(txn: &WriteTransaction) -> Result<(), StoreError> {
     for name in ALL {

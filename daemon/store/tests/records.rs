@@ -78,8 +78,11 @@ fn a_store_of_a_newer_writer_is_refused() {
 #[test]
 fn boot_id_and_driver_are_kept() {
     let (_dir, store) = open();
-    assert_eq!(store.meta().note_boot("one").expect("note"), None);
-    assert_eq!(store.meta().note_boot("two").expect("note"), Some("one".to_owned()));
+    assert_eq!(store.meta().boot().expect("boot"), None);
+    for boot in ["one", "two"] {
+        store.meta().note_boot(boot).expect("note");
+        assert_eq!(store.meta().boot().expect("boot").as_deref(), Some(boot));
+    }
     assert_eq!(store.meta().cgroup_driver().expect("get"), None);
     store.meta().set_cgroup_driver("systemd").expect("set");
     assert_eq!(store.meta().cgroup_driver().expect("get").as_deref(), Some("systemd"));

@@ -14,6 +14,12 @@ use crate::task::list::exit_to_wire;
 /// A killed container has this long to end.
 const DEATH_MAX: Duration = Duration::from_secs(10);
 
+/// One that is being built has this long to be finished; the caller waits for two minutes.
+const BUILD_MAX: Duration = Duration::from_secs(100);
+
+/// Pause between two looks at it.
+const BUILD_LOOK: Duration = Duration::from_millis(20);
+
 /// The last output has this long to reach the log.
 const LAST_OUTPUT_MAX: Duration = Duration::from_secs(1);
 
@@ -22,13 +28,26 @@ pub(crate) async fn delete(
     pod: Arc<Pod>,
     request: wire::DeleteRequest,
 ) -> Result<wire::DeleteResponse, CallError> {
-    let container = match pod.containers.find(&request.id) {
-        Ok(container) => container,
-        Err(CallError::Unknown(_)) => return Ok(wire::DeleteResponse { exit: None }),
-        Err(error) => return Err(error),
+    let Some(container) = built(&pod, &request.id).await? else {
+        return Ok(wire::DeleteResponse { exit: None });
     };
     remove(&pod, &container).await?;
     Ok(wire::DeleteResponse { exit: container.phase().exit().map(exit_to_wire) })
+}
+
+/// The container; none if there is none, or it was never made. One that is being built is waited for: whoever gave it up
+/// removes what it stands on next.
+async fn built(pod: &Pod, id: &str) -> Result<Option<Arc<Container>>, CallError> {
+    let until = tokio::time::Instant::now() + BUILD_MAX;
+    loop {
+        match pod.containers.find(id) {
+            Ok(container) => return Ok(Some(container)),
+            Err(CallError::Unknown(_)) => return Ok(None),
+            Err(CallError::State { .. }) if tokio::time::Instant::now() < until => {}
+            Err(error) => return Err(error),
+        }
+        tokio::time::sleep(BUILD_LOOK).await;
+    }
 }
 
 /// Kills, frees and forgets one container.

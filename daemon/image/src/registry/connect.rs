@@ -83,7 +83,7 @@ impl Connector {
         let host = host.trim_start_matches('[').trim_end_matches(']');
         let secure = uri.scheme_str() == Some("https");
         let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
-        let tcp = TcpStream::connect(self.addresses(host, port).await?.as_slice()).await?;
+        let tcp = dial(&self.addresses(host, port).await?, self.timeout).await?;
         tcp.set_nodelay(true)?;
         if !secure {
             return Ok(Stream::Plain(TokioIo::new(tcp)));
@@ -92,6 +92,22 @@ impl Connector {
         let tls = self.tls.connect(name, tcp).await?;
         Ok(Stream::Tls(Box::new(TokioIo::new(tls))))
     }
+}
+
+/// The first address that answers. A dead one gets its share of the time only: the next may be alive.
+async fn dial(addresses: &[SocketAddr], whole: Duration) -> io::Result<TcpStream> {
+    let share = whole / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for address in addresses {
+        last = match tokio::time::timeout(share, TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => io::Error::new(error.kind(), format!("{address}: {error}")),
+            Err(_) => {
+                io::Error::new(io::ErrorKind::TimedOut, format!("{address}: no connection within {share:?}"))
+            }
+        };
+    }
+    Err(last)
 }
 
 impl Connection for Stream {
@@ -133,5 +149,38 @@ impl hyper::rt::Write for Stream {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(cx),
             Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpListener, TcpSocket};
+
+    /// A listener whose queue is full: the kernel drops what comes, as a route that leads nowhere does.
+    async fn deaf() -> (TcpListener, Vec<TcpStream>) {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let listener = socket.listen(0).unwrap();
+        let (address, mut queued) = (listener.local_addr().unwrap(), Vec::new());
+        let patience = Duration::from_millis(300);
+        while let Ok(stream) = tokio::time::timeout(patience, TcpStream::connect(address)).await {
+            queued.push(stream.unwrap());
+        }
+        (listener, queued)
+    }
+
+    #[tokio::test]
+    async fn a_dead_address_leaves_time_for_the_next() {
+        let (deaf, _queued) = deaf().await;
+        let alive = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addresses = [deaf.local_addr().unwrap(), alive.local_addr().unwrap()];
+        let stream = dial(&addresses, Duration::from_secs(2)).await.unwrap();
+        assert_eq!(stream.peer_addr().unwrap(), addresses[1]);
+        let error = dial(&addresses[..1], Duration::from_millis(200)).await.unwrap_err();
+        assert!(
+            error.kind() == io::ErrorKind::TimedOut && error.to_string().contains(&addresses[0].to_string())
+        );
+        assert!(dial(&[], Duration::from_secs(1)).await.is_err());
     }
 }

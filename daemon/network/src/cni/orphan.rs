@@ -51,9 +51,12 @@ fn find(sandboxes: &BTreeSet<&str>) -> Vec<(Pid, OwnedFd)> {
         // Opened first: what is read afterwards belongs to this process and to no later one of its number.
         let pidfd = pidfd_open(pid, PidfdFlags::empty()).ok()?;
         let base = PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero()));
+        // First: reading the environment takes a lock of the process's memory, and a container's may be held for ever.
+        if fs::read_link(base.join("ns/pid")).ok() != own {
+            return None;
+        }
         let environment = fs::read(base.join("environ")).ok()?;
-        let here = fs::read_link(base.join("ns/pid")).ok() == own;
-        (here && is_plugin(&environment, sandboxes)).then_some((pid, pidfd))
+        is_plugin(&environment, sandboxes).then_some((pid, pidfd))
     };
     pids.filter_map(mine).collect()
 }

@@ -5,6 +5,7 @@ use super::Input;
 use super::capabilities::Sets;
 use crate::pod::Error;
 use oci_spec::runtime::{PosixRlimit, PosixRlimitBuilder, PosixRlimitType, Process, User};
+use std::collections::HashMap;
 
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Soft limit of open files: high ones make old programs close a million descriptors.
@@ -48,17 +49,17 @@ fn args(input: &Input<'_>) -> Result<Vec<String>, Error> {
 
 /// The image's, then the runtime's own, then the request's: later ones of the same name win, in the first one's place.
 fn env(input: &Input<'_>) -> Result<Vec<String>, Error> {
-    let mut all: Vec<String> = Vec::new();
+    let mut all = Env::default();
     for entry in &input.image.env {
-        set(&mut all, entry.clone());
+        all.set(entry.clone());
     }
-    if !all.iter().any(|entry| name(entry) == "PATH") {
-        set(&mut all, PATH.to_owned());
+    if !all.places.contains_key("PATH") {
+        all.set(PATH.to_owned());
     }
     if input.config.tty {
-        set(&mut all, "TERM=xterm".to_owned());
+        all.set("TERM=xterm".to_owned());
     }
-    set(&mut all, format!("HOSTNAME={}", input.facts.hostname));
+    all.set(format!("HOSTNAME={}", input.facts.hostname));
     for (key, value) in &input.config.envs {
         let nul = match value {
             EnvValue::Text(text) => text.contains('\0'),
@@ -70,21 +71,33 @@ fn env(input: &Input<'_>) -> Result<Vec<String>, Error> {
             return Err(Error::invalid("config.envs", problem));
         }
         if let EnvValue::Text(text) = value {
-            set(&mut all, format!("{key}={text}"));
+            all.set(format!("{key}={text}"));
         }
     }
-    Ok(all)
+    Ok(all.entries)
+}
+
+/// An environment in its order. An image may have a million entries, so names are not looked for one by one.
+#[derive(Default)]
+struct Env {
+    entries: Vec<String>,
+    places: HashMap<String, usize>,
+}
+
+impl Env {
+    fn set(&mut self, entry: String) {
+        match self.places.get(name(&entry)) {
+            Some(place) => self.entries[*place] = entry,
+            None => {
+                self.places.insert(name(&entry).to_owned(), self.entries.len());
+                self.entries.push(entry);
+            }
+        }
+    }
 }
 
 fn name(entry: &str) -> &str {
     entry.split('=').next().unwrap_or_default()
-}
-
-fn set(all: &mut Vec<String>, entry: String) {
-    match all.iter_mut().find(|known| name(known) == name(&entry)) {
-        Some(known) => *known = entry,
-        None => all.push(entry),
-    }
 }
 
 fn cwd(input: &Input<'_>) -> Result<String, Error> {

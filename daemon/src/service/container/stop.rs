@@ -15,7 +15,6 @@ pub async fn stop(pods: &Pods, id: &str, grace: Duration) -> Result<(), Error> {
     };
     match pods.ask(sandbox, Request::Stop(id, grace)).await {
         Err(Error::NoSandbox(_)) => Ok(()),
-        Err(Error::Closed) if pods.view(sandbox).is_none() => Ok(()),
         done => done.map(drop),
     }
 }

@@ -49,6 +49,5 @@ fn for_container(record: ImageRecord) -> ImageForContainer {
         working_dir: config.working_dir,
         user: config.user,
         stop_signal: config.stop_signal,
-        volumes: config.volumes.into_iter().collect(),
     }
 }

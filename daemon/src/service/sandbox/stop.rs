@@ -14,7 +14,6 @@ pub async fn stop(pods: &Pods, id: &str) -> Result<(), Error> {
     };
     match pods.ask(id, Request::StopSandbox).await {
         Err(Error::NoSandbox(_)) => Ok(()),
-        Err(Error::Closed) if pods.view(id).is_none() => Ok(()),
         done => done.map(drop),
     }
 }
