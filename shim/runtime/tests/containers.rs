@@ -13,6 +13,8 @@ mod bundle;
 mod exec;
 #[path = "containers/failures.rs"]
 mod failures;
+#[path = "containers/given.rs"]
+mod given;
 #[path = "containers/hostile.rs"]
 mod hostile;
 #[path = "containers/identity.rs"]
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
         identity::TESTS,
         exec::TESTS,
         failures::TESTS,
+        given::TESTS,
         hostile::TESTS,
         old::TESTS,
         stress::TESTS,

@@ -75,13 +75,13 @@ fn change_all(tree: &OwnedFd, options: &Options, apply: Apply) -> io::Result<()>
 /// Maps the owners of a detached mount through a user namespace.
 pub(super) fn map_owners(
     tree: &OwnedFd,
-    mount: &Mount,
+    subject: &Path,
     mode: IdMap,
     namespace: &OwnedFd,
 ) -> Result<(), Failure> {
     let change = Change { set: attr::IDMAP, user_namespace: Some(namespace.as_fd()), ..Change::default() };
     set_attributes(tree, &change, mode == IdMap::Recursive)
-        .at("map the owners of", mount.destination())
+        .at("map the owners of", subject)
         .map_err(|f| f.note("the file system of the source may not support id-mapped mounts"))
 }
 

@@ -65,7 +65,7 @@ pub(super) fn take_binds(planned: &mut [Planned], bundle: &Path) -> Result<(), F
             .map_err(|f| about(f, &one.mount))?;
         if let Some(namespace) = one.idmap.take() {
             let mode = one.options.idmap.unwrap_or(options::IdMap::Single);
-            bind::map_owners(&tree, &one.mount, mode, &namespace)?;
+            bind::map_owners(&tree, one.mount.destination(), mode, &namespace)?;
         }
         // A copy of one of the host's shared mounts would be its peer.
         let recursive = one.options.bind == Some(true);
@@ -173,7 +173,7 @@ fn make_bind(one: Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
     let (target, _) = target_of(&one.mount, place, kind)?;
     if let Some(namespace) = &one.idmap {
         let mode = one.options.idmap.unwrap_or(options::IdMap::Single);
-        bind::map_owners(&tree, &one.mount, mode, namespace)?;
+        bind::map_owners(&tree, one.mount.destination(), mode, namespace)?;
     }
     guard(&tree, &target, &one.mount)?;
     bind::finish(&tree, &target, &one.mount, &one.options).map(|()| tree)

@@ -20,6 +20,9 @@ pub(crate) fn heed() {
     if let Some(call) = std::env::args().find_map(|a| a.strip_prefix(WITHOUT).map(str::to_owned)) {
         forget(&call);
     }
+    if std::env::args().any(|arg| arg == BY_NAME) {
+        install(&serde_json::json!([no_layer_descriptors(22)]));
+    }
 }
 
 /// Makes this test program act as on an old kernel; behind it stands what fsconfig says to descriptors.
@@ -36,6 +39,15 @@ fn is_old() -> bool {
 /// Makes this test program run without one call, named after it.
 const WITHOUT: &str = "--without=";
 
+/// Makes this test program run where overlayfs takes its layers by name only.
+pub(crate) const BY_NAME: &str = "--layers-by-name";
+
+/// Whether this run lacks something already.
+pub(crate) fn is_restricted() -> bool {
+    let flags = [FLAG, WITHOUT, BY_NAME];
+    std::env::args().any(|arg| flags.iter().any(|flag| arg.starts_with(flag)))
+}
+
 /// What came with Linux 5.11 and later and has an effect here. Others go to the profile's end as unknown.
 const NEWER: &str = "epoll_pwait2 mount_setattr quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self \
     memfd_secret process_mrelease futex_waitv set_mempolicy_home_node cachestat fchmodat2 statmount listmount mseal \
@@ -49,8 +61,7 @@ fn forget_new_calls(refusal: u32) {
     install(&serde_json::json!([
         {"names": newer, "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
         {"names": ["close_range"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
-        {"names": ["fsconfig"], "action": "SCMP_ACT_ERRNO", "errnoRet": refusal,
-         "args": [{"index": 1, "value": 5, "op": "SCMP_CMP_EQ"}]},
+        no_layer_descriptors(refusal),
         {"names": ["memfd_create"], "action": "SCMP_ACT_ERRNO", "errnoRet": 22,
          "args": [{"index": 1, "value": 16, "valueTwo": 16, "op": "SCMP_CMP_MASKED_EQ"}]}
     ]));
@@ -58,6 +69,12 @@ fn forget_new_calls(refusal: u32) {
     let leak = std::fs::File::open("/").expect("open");
     rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).expect("inherit");
     std::mem::forget(leak);
+}
+
+/// fsconfig takes no descriptors.
+fn no_layer_descriptors(refusal: u32) -> serde_json::Value {
+    serde_json::json!({"names": ["fsconfig"], "action": "SCMP_ACT_ERRNO", "errnoRet": refusal,
+        "args": [{"index": 1, "value": 5, "op": "SCMP_CMP_EQ"}]})
 }
 
 /// Forbids one call, as the filter around a runtime that is itself in a container may.
@@ -72,7 +89,8 @@ fn install(rules: &serde_json::Value) {
     berth_sys::seccomp::install(program.bytes(), program.flags()).expect("install");
 }
 
-fn again(args: &[&str]) -> (bool, String) {
+/// Runs this test program once more.
+pub(crate) fn again(args: &[&str]) -> (bool, String) {
     let output = Command::new(std::env::current_exe().expect("exe")).args(args).output().expect("run");
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
