@@ -8,7 +8,7 @@ use berth_e2e::node::LowLevel;
 use berth_e2e::{check, tests};
 use std::os::unix::fs::PermissionsExt;
 
-tests![file, program, terminal, nothing_to_log];
+tests![file, program, nothing_to_log];
 
 async fn file(context: Context) -> Result<()> {
     let world = World::new(&context, LowLevel::BerthShim).await?;
@@ -33,32 +33,6 @@ async fn program(context: Context) -> Result<()> {
     let read = || std::fs::read_to_string(&log).unwrap_or_default();
     until(|| read() == wanted, "the log is not as it should be").await.map_err(|e| e.context(read()))?;
     Ok(())
-}
-
-/// A program takes a terminal's output as well, all of it as one stream.
-async fn terminal(context: Context) -> Result<()> {
-    let world = World::new(&context, LowLevel::BerthShim).await?;
-    let (logger, log) = (world.bed.node.dir().join("logger"), world.bed.node.dir().join("log"));
-    write(&logger, "#!/bin/sh -e\nexec >$2\nexec 5>&-\ncat <&3\ncat <&4\necho end\n")?;
-    let uri = format!("binary://{}?to={}", logger.display(), log.display());
-    let script = "test -t 1 && test -t 2 && echo out; echo err >&2; exit 4";
-    let words = world.ctr.run_words(&[
-        "--rm",
-        "-t",
-        "--log-uri",
-        &uri,
-        &world.image,
-        "speaks",
-        "sh",
-        "-c",
-        script,
-    ])?;
-    let said = super::terminal::in_terminal(&words).await?;
-    check!(said.code == 4, "{said:?}");
-    let read = || std::fs::read_to_string(&log).unwrap_or_default();
-    until(|| read() == "out\r\nerr\r\nend\n", "the log is not as it should be")
-        .await
-        .map_err(|e| e.context(read()))
 }
 
 /// A container that cannot be built leaves no logger behind, dead or alive.

@@ -40,7 +40,7 @@ fn expect(said: &Said) -> Result<()> {
 }
 
 /// Runs a command in a terminal of 33 lines with 101 columns, with a line typed into it.
-pub(super) async fn in_terminal(words: &[String]) -> Result<Said> {
+async fn in_terminal(words: &[String]) -> Result<Said> {
     let quoted: Vec<String> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
     let line = format!("stty rows 33 cols 101; exec {}", quoted.join(" "));
     let script = ["script", "-qec", &line, "/dev/null"].map(str::to_owned);

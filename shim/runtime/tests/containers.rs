@@ -13,6 +13,8 @@ mod bundle;
 mod exec;
 #[path = "containers/failures.rs"]
 mod failures;
+#[path = "containers/forbidden.rs"]
+mod forbidden;
 #[path = "containers/given.rs"]
 mod given;
 #[path = "containers/hostile.rs"]
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     old::heed();
+    forbidden::heed();
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let lists = [
         basics::TESTS,
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         identity::TESTS,
         exec::TESTS,
         failures::TESTS,
+        forbidden::TESTS,
         given::TESTS,
         hostile::TESTS,
         old::TESTS,

@@ -3,9 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
-use berth_sys::path::{Kind, make_in_root, open_in_root};
+use berth_sys::path::{Kind, make_in_root, open_in_root, open_without_links};
 use oci_spec::runtime::Mount;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::OFlags;
 
 use super::{bind, cgroupfs, copy_up, filesystem};
 use crate::error::{At, Failure};
@@ -233,10 +233,8 @@ fn plain_target(one: &Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
     let destination = one.mount.destination();
     // Made or found, also behind a link that dangled before: what counts is that no link leads there.
     target(one, place, Kind::Directory)?;
-    let relative = destination.strip_prefix("/").unwrap_or(destination);
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
-    rustix::fs::openat2(place.root, relative, flags, Mode::empty(), resolve)
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    open_without_links(place.root, destination, flags)
         .at("mount", destination)
         .map_err(|f| f.note("the image has no plain directory there"))
 }

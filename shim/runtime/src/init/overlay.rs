@@ -34,6 +34,9 @@ pub(super) fn mount(plan: &OverlayPlan, target: BorrowedFd<'_>) -> Result<OwnedF
         super::bind::read_only(&tree, false).step("make the only layer read-only")?;
         return Ok(tree);
     }
+    if berth_sys::mount::missing_call().is_some() {
+        return by_names(&layers, &plan.options, target);
+    }
     let mount = match by_descriptors(&layers, &plan.options) {
         Ok(mount) => mount,
         Err(failure) if takes_no_descriptors(&failure) => {
@@ -93,6 +96,7 @@ pub(super) fn mount_mapped(
 
 /// The layers opened, each lower one as a detached mount with its owners mapped.
 fn map_layers(plan: &OverlayPlan, map: &OwnedFd) -> Result<Layers, Failure> {
+    super::bind::mappable().step("map the owners of the layers")?;
     let mut layers = open(plan)?;
     let change = Change { set: attr::IDMAP, user_namespace: Some(map.as_fd()), ..Change::default() };
     for (fd, path) in layers.lower.iter_mut().zip(&plan.lower) {
