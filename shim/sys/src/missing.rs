@@ -128,9 +128,10 @@ fn errno(result: libc::c_long) -> i32 {
 fn ask(call: libc::c_long) -> i32 {
     const NONE: libc::c_long = -1;
     let nothing = std::ptr::null::<u8>();
-    // SAFETY: every one of them fails: its first argument names nothing (clone3: no arguments at all), and no memory is given.
     errno(match call {
+        // SAFETY: both fail: no memory is given, and clone3 takes no arguments of length 0.
         libc::SYS_fsopen | libc::SYS_clone3 => unsafe { libc::syscall(call, nothing, 0, 0) },
+        // SAFETY: every one fails: its first argument names nothing, and no memory is given.
         _ => unsafe { libc::syscall(call, NONE, nothing, 0, nothing, 0) },
     })
 }

@@ -212,9 +212,9 @@ pub fn fork_sibling(namespaces: Namespaces) -> io::Result<Fork> {
     }
     let mut pidfd: i32 = -1;
     let flags = (libc::CLONE_PARENT | libc::CLONE_PIDFD) as u64;
-    // SAFETY: without CLONE_VM the child works on a copy of this single-threaded process, so returning from here is safe in both.
     let result = if lacks(Call::Clone3) {
         let flags = flags | namespaces.without(Namespaces::TIME).bits();
+        // SAFETY: without CLONE_VM the child works on a copy of this single-threaded process, so returning is safe in both.
         unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) }
     } else {
         let args = CloneArgs {
@@ -222,6 +222,7 @@ pub fn fork_sibling(namespaces: Namespaces) -> io::Result<Fork> {
             pidfd: &raw mut pidfd as u64,
             ..CloneArgs::default()
         };
+        // SAFETY: as above.
         unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) }
     };
     match result {
