@@ -300,10 +300,6 @@ fn more_handed() -> Vec<Row> {
             .change(|spec, _| spec["process"]["terminal"] = json!(true))
             .see(|bundle| Ok(bundle.call("create", &[])?.seen(bundle)))
             .refused(&["--console-socket"]),
-        row("a terminal, and the caller has none")
-            .change(|spec, _| spec["process"]["terminal"] = json!(true))
-            .see(without_a_terminal)
-            .refused(&["--console-socket"]),
         row("--console-socket without a terminal")
             .see(|bundle| {
                 Ok(bundle.call_with("create", &["--console-socket", "/no/such"], &[])?.seen(bundle))
@@ -314,19 +310,10 @@ fn more_handed() -> Vec<Row> {
 
 /// Runs the bundle from a shell that has opened descriptors.
 fn preserve(bundle: &Bundle, opening: &str, count: &str) -> Result<String> {
-    from_shell(bundle, &format!("{opening}; exec"), &format!("run --preserve-fds {count}"))
-}
-
-/// Runs the bundle in a session of its own, with nothing to read.
-fn without_a_terminal(bundle: &Bundle) -> Result<String> {
-    from_shell(bundle, "exec </dev/null; exec setsid --wait", "run")
-}
-
-fn from_shell(bundle: &Bundle, opening: &str, verb: &str) -> Result<String> {
     let program = bundle.runtime().program()?;
     let words = bundle.runtime().words().join(" ");
     let script = format!(
-        "{opening} {} {words} --root {} --log {} --log-format json {verb} {}",
+        "{opening}; exec {} {words} --root {} --log {} --log-format json run --preserve-fds {count} {}",
         program.display(),
         bundle.state_dir().display(),
         bundle.text("call0.log"),

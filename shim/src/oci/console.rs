@@ -31,7 +31,7 @@ pub(crate) fn send(path: &Path, fd: Option<&OwnedFd>) -> Result<(), OciError> {
 pub(crate) fn must_have_ours(what: &str) -> Result<(), OciError> {
     let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
     let controlling = || std::fs::File::open("/dev/tty").is_ok();
-    if streams.iter().any(|stream| rustix::termios::isatty(stream)) || controlling() {
+    if streams.iter().any(rustix::termios::isatty) || controlling() {
         return Ok(());
     }
     let text = format!(
