@@ -18,6 +18,8 @@ pub(crate) enum Command {
     V2(Vec<OsString>),
     /// Print the version.
     Version,
+    /// Print how it is called.
+    Help,
 }
 
 /// The arguments of `serve`.
@@ -31,10 +33,22 @@ pub(crate) struct Serve {
     pub(crate) state: PathBuf,
 }
 
+/// How this program is called.
+pub(crate) const USAGE: &str = "usage: berth-shim COMMAND ...
+
+  oci COMMAND ...       the OCI command line, as runc's; also under the name berth-oci; see oci --help
+  serve --sandbox ID --socket PATH --state DIR
+                        the monitor of one pod, started by berthd
+  init, holder          what the runtime starts for itself in a new container or pod
+  --version             the version of this program
+  --help                this text
+
+Under the name containerd-shim-berth-v1 it is containerd's shim.";
+
 /// A command line that cannot be understood.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ArgsError {
-    #[error("usage: berth-shim serve --sandbox ID --socket PATH --state DIR | init | oci … | --version")]
+    #[error("not a command of this program\n{USAGE}")]
     Usage,
     #[error("serve: {0} is missing")]
     Missing(&'static str),
@@ -67,6 +81,7 @@ pub(crate) fn parse(mut args: impl Iterator<Item = OsString>) -> Result<Command,
             Ok(Command::V2(std::iter::once(verb).chain(args).collect()))
         }
         b"--version" => Ok(Command::Version),
+        b"--help" | b"-h" | b"help" => Ok(Command::Help),
         _ => Err(ArgsError::Usage),
     }
 }

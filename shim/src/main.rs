@@ -47,6 +47,10 @@ fn main() -> ExitCode {
             println!("berth-shim {BUILD}");
             ExitCode::SUCCESS
         }
+        Ok(Command::Help) => {
+            println!("{}", args::USAGE);
+            ExitCode::SUCCESS
+        }
         Err(error) => {
             eprintln!("berth-shim: {error}");
             ExitCode::from(2)

@@ -9,6 +9,7 @@ mod events;
 mod exec;
 pub(crate) mod features;
 mod flags;
+mod help;
 mod kill;
 mod list;
 mod log;
@@ -37,6 +38,9 @@ pub(crate) enum OciError {
     /// The command line makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// Only how it is called was asked; with the flags of the command.
+    #[error("see --help")]
+    Help(Vec<Flag>),
     /// The container is not there, or not in the right state.
     #[error("{0}")]
     State(String),
@@ -124,10 +128,6 @@ const FLAGS: &[Flag] = &[
     Flag::switch("help", "h"),
 ];
 
-const USAGE: &str = "usage: berth-oci [--root DIR] [--log FILE] [--log-format text|json] [--systemd-cgroup] COMMAND
-
-commands: create, start, run, state, list, kill, delete, exec, ps, pause, resume, update, events, features, spec";
-
 /// Runs one command; `args` are those after `oci`.
 pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     let global = match flags::parse(FLAGS, args) {
@@ -140,7 +140,7 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
     }
     let mut rest = global.rest.clone().into_iter();
     let Some(command) = rest.next().filter(|_| !global.is_set("help")) else {
-        println!("{USAGE}");
+        println!("{}", help::whole(FLAGS));
         return ExitCode::SUCCESS;
     };
     let log = log::Log::new(global.value("log"), global.value("log-format"));
@@ -148,6 +148,10 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         settings(&global, log.clone()).and_then(|global| dispatch(&global, &command, rest.collect()));
     match outcome {
         Ok(code) => ExitCode::from(code),
+        Err(OciError::Help(flags)) => {
+            println!("{}", help::command(&command, &flags));
+            ExitCode::SUCCESS
+        }
         // An exec's own failure must not pass for its program's.
         Err(error) if command == "exec" => log.fail_with(&error, EXEC_FAILED),
         Err(error) => log.fail(&error),
@@ -180,13 +184,13 @@ fn dispatch(global: &Global, command: &str, args: Vec<String>) -> Result<u8, Oci
         "resume" => done(pause::resume(global, args)),
         "update" => done(update::main(global, args)),
         "events" => done(events::main(global, args)),
-        "features" => done(features::main()),
+        "features" => done(flags::parse(&[], args).and_then(|_| features::main())),
         "spec" => done(spec::main(args)),
         "help" => {
-            println!("{USAGE}");
+            println!("{}", help::whole(FLAGS));
             Ok(0)
         }
         "checkpoint" | "restore" => Err(OciError::Usage(format!("{command} is not supported"))),
-        other => Err(OciError::Usage(format!("no such command: {other}\n{USAGE}"))),
+        other => Err(OciError::Usage(format!("no such command: {other}\n{}", help::whole(FLAGS)))),
     }
 }

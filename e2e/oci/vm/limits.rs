@@ -86,6 +86,7 @@ async fn scopes(_context: Context) -> Result<()> {
     let properties =
         [("MemoryMax", "134217728"), ("CPUWeight", "100"), ("TasksMax", "60"), ("AllowedCPUs", "0-1")];
     case.properties("berth-scoped.scope", &properties).await?;
+    in_step(&mut case, "berth-scoped.scope").await?;
     case.delete("scoped").await?;
     case.properties("berth-scoped.scope", &[("LoadState", "not-found")]).await
 }
@@ -112,10 +113,30 @@ async fn changed(case: &mut Case, name: &str) -> Result<()> {
     case.files(name, &wanted).await?;
     case.ok("systemctl daemon-reload").await?;
     case.files(name, &wanted).await?;
+    // One part of the bandwidth after the other, and a share that is no whole percent.
+    case.ok(&format!("oci update --cpu-quota 12345 {name}")).await?;
+    case.files(name, &[("cpu.max", "12345 50000")]).await?;
+    case.ok(&format!("oci update --cpu-period 100000 {name}")).await?;
+    case.files(name, &[("cpu.max", "12345 100000"), ("cpu.weight", "100")]).await?;
+    case.ok(&format!("oci update --cpu-period 50000 --cpu-quota 30000 {name}")).await?;
     let bad = json!({"memory": {"limit": 150_994_944}, "cpu": {"cpus": "4000"}});
     let output = case.run(&update(&bad)).await?;
     check!(output.code != 0, "processor 4000 was accepted");
     case.files(name, &wanted).await
+}
+
+/// What an update does not name is part of the property too; systemd, which knows whole percents only, has at least as
+/// much as was asked for, and never what was before.
+async fn in_step(case: &mut Case, unit: &str) -> Result<()> {
+    case.ok("oci update --cpu-quota 12345 scoped").await?;
+    let rounded =
+        [("CPUQuotaPerSecUSec", "250ms"), ("CPUQuotaPeriodUSec", "50ms"), ("MemoryMax", "134217728")];
+    case.properties(unit, &rounded).await?;
+    case.ok("systemctl daemon-reload").await?;
+    case.files("scoped", &[("cpu.max", "12500 50000"), ("cpu.weight", "100")]).await?;
+    case.ok("oci update --resources - scoped <<<'{\"cpu\": {\"idle\": 1}}'").await?;
+    case.ok("oci update --resources - scoped <<<'{\"cpu\": {\"idle\": 0}}'; systemctl daemon-reload").await?;
+    case.files("scoped", &[("cpu.idle", "0"), ("cpu.weight", "100"), ("cpu.max", "12500 50000")]).await
 }
 
 /// Rates of a device, which the guest's own disk is.

@@ -155,12 +155,17 @@ impl Node {
         ))
     }
 
-    /// The default runtime of containerd. For the product as its shim it is the one line that an administrator writes.
+    /// The default runtime of containerd. For the product as its shim it is what an administrator writes: a runtime of its own,
+    /// since the one called runc has options that containerd gives to no other type.
     fn low_level(&self) -> anyhow::Result<String> {
-        let table = "plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc";
+        let all = "plugins.'io.containerd.cri.v1.runtime'.containerd";
+        let table = format!("{all}.runtimes.runc");
         let binary = match self.settings.low_level {
             LowLevel::BerthShim => {
-                return Ok(format!("[{table}]\nruntime_type = \"{}\"\n", self.settings.low_level.name()));
+                return Ok(format!(
+                    "[{all}]\ndefault_runtime_name = \"berth\"\n[{all}.runtimes.berth]\nruntime_type = \"{}\"\n",
+                    self.settings.low_level.name()
+                ));
             }
             LowLevel::Runc => paths::peer("runc")?,
             LowLevel::BerthOci => self.dir.join("bin/berth-oci"),

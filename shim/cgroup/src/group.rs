@@ -97,7 +97,7 @@ impl Cgroup {
                 mode: hierarchies.mode(),
                 places: OnceLock::new(),
                 killed: AtomicBool::new(false),
-                pending: Some(crate::systemd::Pending::new(hierarchies, path, resources, plan)?),
+                pending: Some(crate::systemd::Pending::new(hierarchies, path, plan)?),
             }),
             #[cfg(not(feature = "systemd"))]
             Driver::Systemd => Err(CgroupError::Systemd("this build has no systemd support".to_owned())),
@@ -231,11 +231,32 @@ impl Cgroup {
         let mut log = Vec::new();
         let place = |controller: &str| places.dir(self.mode, controller);
         let done = limits::apply::apply(&plan.steps, &place, Some(&mut log)).and_then(|()| {
-            #[cfg(feature = "systemd")]
-            crate::systemd::update(&self.path, self.mode, resources)?;
+            // systemd writes the files itself, and rounds (a quota to whole percents of a processor): so what was asked
+            // for is written once more.
+            if self.tell_systemd(places, &plan)? {
+                limits::apply::apply(&plan.steps, &place, None)?;
+            }
             plan.devices.as_ref().map_or(Ok(()), |rules| set_devices(self.mode, places, rules, false))
         });
-        done.inspect_err(|_| limits::apply::roll_back(&log))
+        done.inspect_err(|_| {
+            limits::apply::roll_back(&log);
+            // The error that led here is the one to report.
+            if self.tell_systemd(places, &Plan { devices: None, ..plan }).unwrap_or(false) {
+                limits::apply::roll_back(&log);
+            }
+        })
+    }
+
+    /// Makes the properties say what the files of the plan's writes say; true if systemd has to do with them.
+    #[cfg(feature = "systemd")]
+    fn tell_systemd(&self, places: &Places, plan: &Plan) -> Result<bool> {
+        let now = |file: &str| places.dir(self.mode, file.split_once('.')?.0)?.line(file);
+        crate::systemd::update(&self.path, self.mode, plan, &now)
+    }
+
+    #[cfg(not(feature = "systemd"))]
+    fn tell_systemd(&self, _places: &Places, _plan: &Plan) -> Result<bool> {
+        Ok(false)
     }
 
     /// The present bandwidth limit of v2: quota and period.

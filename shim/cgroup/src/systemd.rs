@@ -10,8 +10,6 @@ mod device;
 mod properties;
 mod wire;
 
-use oci_spec::runtime::LinuxResources;
-
 use crate::error::{CgroupError, Result};
 use crate::group::Plan;
 use crate::group::make::{Existing, make_into};
@@ -19,7 +17,7 @@ use crate::group::places::Places;
 use crate::hierarchy::{Hierarchies, Mode};
 use crate::path::CgroupPath;
 use connection::{Connection, Failure};
-use properties::Property;
+use properties::{Now, Property};
 use wire::Value;
 
 const UNIT_EXISTS: &str = "org.freedesktop.systemd1.UnitExists";
@@ -41,15 +39,10 @@ impl std::fmt::Debug for Pending {
 
 impl Pending {
     /// Works the properties out, so that a bad value is told before any process exists.
-    pub(crate) fn new(
-        hierarchies: &Hierarchies,
-        path: &CgroupPath,
-        resources: &LinuxResources,
-        plan: Plan,
-    ) -> Result<Self> {
+    pub(crate) fn new(hierarchies: &Hierarchies, path: &CgroupPath, plan: Plan) -> Result<Self> {
         let mode = hierarchies.mode();
         let mut list = properties::of_scope(path, mode);
-        list.extend(properties::of_resources(resources, mode)?);
+        list.extend(properties::of_steps(&plan.steps, mode, &|_| None)?);
         list.extend(plan.devices.as_deref().map(device::properties).unwrap_or_default());
         Ok(Self { path: path.clone(), mode, properties: list, plan })
     }
@@ -84,18 +77,19 @@ impl Pending {
     }
 }
 
-/// Brings the properties of a running scope in step with an update. A group of the other driver is none of systemd's.
-pub(crate) fn update(path: &CgroupPath, mode: Mode, resources: &LinuxResources) -> Result<()> {
+/// Brings the properties of a running scope in step with its files, those of the plan's writes; `now` is what a file
+/// says. A group of the other driver is none of systemd's. True if systemd was told anything.
+pub(crate) fn update(path: &CgroupPath, mode: Mode, plan: &Plan, now: Now<'_>) -> Result<bool> {
     let unit = path.unit();
     if unit.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
-    let mut list = properties::of_resources(resources, mode)?;
-    list.extend(crate::device::rules(resources)?.as_deref().map(device::properties).unwrap_or_default());
+    let mut list = properties::of_steps(&plan.steps, mode, now)?;
+    list.extend(plan.devices.as_deref().map(device::properties).unwrap_or_default());
     // It can only be said when the scope begins.
     list.retain(|(name, _)| *name != "OOMPolicy");
     if list.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let mut bus = Connection::open().map_err(|error| failed(&unit, error))?;
     known(&mut bus, &mut list).map_err(|error| failed(&unit, error))?;
@@ -105,7 +99,7 @@ pub(crate) fn update(path: &CgroupPath, mode: Mode, resources: &LinuxResources) 
         body.properties(&list);
     });
     bus.call("SetUnitProperties", "sba(sv)", &body).map_err(|error| failed(&unit, error))?;
-    Ok(())
+    Ok(true)
 }
 
 /// Ends a scope; one that is gone already is a success.

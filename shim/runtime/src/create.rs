@@ -163,7 +163,7 @@ fn build(
     let split = split(args, &mut extras)?;
     let numbers = Numbers::add(args, agent, &mut extras)?;
     let bytes = filter.map_or(&[][..], Program::bytes);
-    let mut unified = cgroup.unified_dir();
+    let mut unified = cgroup.unified_dir().filter(|_| !berth_sys::lacks(berth_sys::Call::Clone3));
     loop {
         let extra: Vec<BorrowedFd<'_>> = extras.owned.iter().map(AsFd::as_fd).collect();
         let start = Start {

@@ -97,6 +97,16 @@ fn run(kind: &str, hook: &Hook, state: &str) -> Result<(), HookError> {
     }
 }
 
+/// Where processes have no handles, a hook's end is looked for so often.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// Whether a child has ended; it stays to be waited for.
+fn is_over(pid: i32) -> bool {
+    use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    Pid::from_raw(pid).is_none_or(|pid| !matches!(waitid(WaitId::Pid(pid), options), Ok(None)))
+}
+
 /// How much of what a hook says is kept.
 const KEPT: usize = 4096;
 
@@ -119,20 +129,28 @@ impl<'a> Talk<'a> {
 
     /// Serves the pipes until the process has ended; false when that took too long.
     fn until_ended(&mut self, pid: i32, limit: Option<Duration>) -> bool {
-        let Ok(pidfd) = berth_sys::pidfd::open(pid) else { return true };
+        let handle = berth_sys::pidfd::open(pid).ok();
+        if handle.is_none() && !berth_sys::lacks(berth_sys::Call::PidfdOpen) {
+            return true;
+        }
         let end = limit.map(|limit| Instant::now() + limit);
         loop {
             self.write();
             self.read();
+            if handle.is_none() && is_over(pid) {
+                self.read();
+                return true;
+            }
             let left = end.map(|end| end.saturating_duration_since(Instant::now()));
-            let time = left
+            let turn = if handle.is_some() { left } else { Some(left.map_or(LOOK, |left| left.min(LOOK))) };
+            let time = turn
                 .map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
-            let mut polls = vec![PollFd::new(&pidfd, PollFlags::IN)];
+            let mut polls: Vec<PollFd<'_>> = handle.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
             polls.extend(self.stdin.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::OUT)));
             polls.extend(self.stderr.as_ref().map(|pipe| PollFd::new(pipe, PollFlags::IN)));
             match rustix::event::poll(&mut polls, time.as_ref()) {
-                Ok(0) => return false,
-                Ok(_) if !polls[0].revents().is_empty() => {
+                Ok(0) if handle.is_some() || left.is_some_and(|left| left.is_zero()) => return false,
+                Ok(_) if handle.is_some() && !polls[0].revents().is_empty() => {
                     self.read();
                     return true;
                 }

@@ -58,6 +58,8 @@ fn run(channel: &Channel) -> Result<Infallible, Failure> {
     // Before anything of the container is near: none of its processes may look into this one (CVE-2016-9962).
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
         .step("make the process not dumpable")?;
+    // Asked now, while this process may still do everything.
+    let _all_found_at_once = berth_sys::lacks(berth_sys::Call::OpenAt2);
     let Some((order, _)) = channel.receive::<Order>().step("receive the order")? else { gone() };
     let Some((filter, _)) = channel.receive_bytes().step("receive the seccomp filter")? else { gone() };
     match order {

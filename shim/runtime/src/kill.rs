@@ -4,7 +4,7 @@ use std::os::fd::AsFd;
 
 use berth_cgroup::Cgroup;
 
-use crate::error::{At, Error};
+use crate::error::{At, Error, Failure};
 
 /// Sends `signal` to the process behind `pidfd`. One that has ended is a success.
 ///
@@ -24,6 +24,10 @@ pub fn kill(pidfd: impl AsFd, signal: i32) -> Result<(), Error> {
 pub fn kill_all(cgroup: &Cgroup, signal: i32) -> Result<(), Error> {
     if signal == 9 {
         return Ok(cgroup.kill()?);
+    }
+    if berth_sys::lacks(berth_sys::Call::PidfdOpen) {
+        let note = "pidfd_open is missing here, or a seccomp filter around the runtime forbids it";
+        return Err(Failure::refused("signal every process", None, note).into());
     }
     // Frozen, so that nobody forks away between the list and the signal.
     let paused = cgroup.is_frozen() == Some(true);

@@ -129,7 +129,7 @@ impl Init {
             match report {
                 Report::MapUsers => answers.map_users(self.pid())?,
                 Report::Hooks => answers.hooks(self.pid())?,
-                Report::Sibling(pid) => self.follow(pid)?,
+                Report::Sibling(pid) => self.follow(pid, fd)?,
                 Report::Failed(failure) => return Err(failure.into()),
                 Report::Ready { user, warnings } => return self.done(user, warnings, fd),
             }
@@ -164,8 +164,10 @@ impl Init {
     }
 
     /// The work goes on in a sibling, which is our child as well.
-    fn follow(&mut self, pid: i32) -> Result<(), Error> {
-        let next = Child { pid, pidfd: pidfd::open(pid).step("open the container's process")? };
+    fn follow(&mut self, pid: i32, handle: Option<OwnedFd>) -> Result<(), Error> {
+        let lost = || io::Error::from(io::ErrorKind::UnexpectedEof);
+        let pidfd = handle.ok_or_else(lost).step("take over the container's process")?;
+        let next = Child { pid, pidfd };
         if let Some(first) = self.child.replace(next) {
             // It ends right after its report. Another reaper of this process may be quicker.
             let _ = pidfd::wait(&first.pidfd);

@@ -101,7 +101,7 @@ pub(crate) struct ExecOrder {
 pub(crate) enum Report {
     /// A user namespace waits for its mappings.
     MapUsers,
-    /// The container's process is this one from now on; the one that spoke so far ends.
+    /// The container's process is this one from now on, its pidfd comes along; the one that spoke so far ends.
     Sibling(i32),
     /// Namespaces are there, mounts are made: the parent's hooks may run.
     Hooks,

@@ -13,6 +13,10 @@ mod bundle;
 mod exec;
 #[path = "containers/failures.rs"]
 mod failures;
+#[path = "containers/forbidden.rs"]
+mod forbidden;
+#[path = "containers/given.rs"]
+mod given;
 #[path = "containers/hostile.rs"]
 mod hostile;
 #[path = "containers/identity.rs"]
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     old::heed();
+    forbidden::heed();
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let lists = [
         basics::TESTS,
@@ -43,6 +48,8 @@ fn main() -> ExitCode {
         identity::TESTS,
         exec::TESTS,
         failures::TESTS,
+        forbidden::TESTS,
+        given::TESTS,
         hostile::TESTS,
         old::TESTS,
         stress::TESTS,

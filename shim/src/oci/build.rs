@@ -91,6 +91,12 @@ fn create(
             "process.terminal takes --console-socket when the caller goes on alone".into(),
         ));
     }
+    if terminal && flags.value("console-socket").is_none() {
+        console::must_have_ours("process.terminal")?;
+    }
+    if listener.is_some() {
+        super::container::must_be_found_again()?;
+    }
     Ok(berth_runtime::create(CreateArgs {
         id: flags.id()?.to_owned(),
         bundle: bundle.to_owned(),

@@ -27,6 +27,19 @@ pub(crate) fn send(path: &Path, fd: Option<&OwnedFd>) -> Result<(), OciError> {
     Ok(())
 }
 
+/// Refuses what would wait for a terminal of ours when there is none.
+pub(crate) fn must_have_ours(what: &str) -> Result<(), OciError> {
+    let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+    let controlling = || std::fs::File::open("/dev/tty").is_ok();
+    if streams.iter().any(rustix::termios::isatty) || controlling() {
+        return Ok(());
+    }
+    let text = format!(
+        "{what} takes a terminal, and none of the standard streams is one: run it in one, or give --console-socket"
+    );
+    Err(OciError::Usage(text))
+}
+
 /// Our terminal in raw mode; as it was once dropped.
 struct Raw(Option<Termios>);
 

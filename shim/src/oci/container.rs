@@ -37,8 +37,18 @@ pub(crate) struct Container {
     pub(crate) record: Record,
 }
 
+/// Refuses where no command could find another's container: one that runs must not pass for one that has ended.
+pub(crate) fn must_be_found_again() -> Result<(), OciError> {
+    if !berth_sys::lacks(berth_sys::Call::PidfdOpen) {
+        return Ok(());
+    }
+    let text = "pidfd_open is missing here, or a seccomp filter around the runtime forbids it: containers can only be run";
+    Err(OciError::State(text.to_owned()))
+}
+
 impl Container {
     pub(crate) fn load(global: &Global, id: &str) -> Result<Self, OciError> {
+        must_be_found_again()?;
         let place = Place::of(global, id)?;
         let record = place.record()?;
         Ok(Self { place, record })
@@ -46,6 +56,7 @@ impl Container {
 
     /// The same, as it is while no other command works on it.
     pub(crate) fn locked(global: &Global, id: &str) -> Result<(Self, Lock), OciError> {
+        must_be_found_again()?;
         let place = Place::of(global, id)?;
         let lock = place.lock()?;
         let record = place.record()?;

@@ -51,6 +51,9 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<u8, OciError>
     if terminal && flags.is_set("detach") && flags.value("console-socket").is_none() {
         return Err(OciError::Usage("--tty takes --console-socket when the caller goes on alone".into()));
     }
+    if terminal && flags.value("console-socket").is_none() {
+        console::must_have_ours("--tty")?;
+    }
     let signals = wait::Signals::block();
     let cgroup = container.cgroup()?;
     let exec = berth_runtime::exec(&ExecArgs {

@@ -13,6 +13,8 @@ pub(crate) fn main() -> Result<(), OciError> {
 /// The same, for a caller that does not read standard output.
 pub(crate) fn value() -> Result<Value, OciError> {
     let hierarchies = berth_cgroup::Hierarchies::discover()?;
+    let idmap =
+        berth_sys::mount::missing_call().is_none() && !berth_sys::lacks(berth_sys::Call::MountSetattr);
     let v2 = hierarchies.unified_mount().is_some();
     Ok(json!({
         "ociVersionMin": "1.0.0",
@@ -35,7 +37,7 @@ pub(crate) fn value() -> Result<Value, OciError> {
             "intelRdt": {"enabled": false},
             "memoryPolicy": {},
             "netDevices": {"enabled": false},
-            "mountExtensions": {"idmap": {"enabled": true}}
+            "mountExtensions": {"idmap": {"enabled": idmap}}
         },
         "annotations": {
             "dev.berth.version": crate::BUILD,

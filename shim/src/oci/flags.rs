@@ -22,6 +22,18 @@ impl Flag {
     pub(crate) const fn value(long: &'static str, short: &'static str) -> Self {
         Self { long, short, takes_value: true }
     }
+
+    /// Its long name.
+    pub(crate) fn name(&self) -> &'static str {
+        self.long
+    }
+
+    /// As it is written on a command line.
+    pub(crate) fn spelling(&self) -> String {
+        let value = if self.takes_value { " VALUE" } else { "" };
+        let short = if self.short.is_empty() { String::new() } else { format!(", -{}", self.short) };
+        format!("--{}{short}{value}", self.long)
+    }
 }
 
 /// A command line taken apart.
@@ -87,7 +99,10 @@ pub(crate) fn parse(flags: &[Flag], args: Vec<OsString>) -> Result<Parsed, OciEr
             None => (name, None),
         };
         let known = |f: &&Flag| f.long == name || (!f.short.is_empty() && f.short == name);
-        let flag = flags.iter().find(known).ok_or_else(|| OciError::Usage(format!("no such flag: {arg}")))?;
+        let flag = flags.iter().find(known).ok_or_else(|| match name {
+            "help" | "h" => OciError::Help(flags.to_vec()),
+            _ => OciError::Usage(format!("no such flag: {arg}")),
+        })?;
         let value = match (flag.takes_value, inline) {
             (_, Some(value)) => value,
             (false, None) => "true".to_owned(),
@@ -137,6 +152,8 @@ mod tests {
     #[test]
     fn unknown_and_unfinished_ones_are_refused() {
         assert!(of(&["--nope"]).is_err());
+        assert!(matches!(of(&["-d", "--help"]), Err(OciError::Help(flags)) if flags.len() == FLAGS.len()));
+        assert_eq!(of(&["id", "--help"]).expect("parses").rest, ["id", "--help"]);
         assert!(of(&["--bundle"]).is_err());
     }
 }

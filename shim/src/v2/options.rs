@@ -28,7 +28,8 @@ impl Options {
             Some(any) if any.is(RUNC) => {
                 let runc = RuncOptions::decode(&*any.value).map_err(undecodable)?;
                 Ok(Options {
-                    driver: Some(if runc.systemd_cgroup { Driver::Systemd } else { Driver::Cgroupfs }),
+                    // False is also what is sent when nothing was said.
+                    driver: runc.systemd_cgroup.then_some(Driver::Systemd),
                     no_pivot: runc.no_pivot_root,
                     no_new_keyring: runc.no_new_keyring,
                     shim_cgroup: Some(runc.shim_cgroup).filter(|path| !path.is_empty()),
@@ -73,9 +74,14 @@ mod tests {
         assert_eq!(silent.driver(Some("a.slice:cri:id")), Driver::Systemd);
         assert_eq!(silent.driver(Some("/a/b")), Driver::Cgroupfs);
         assert_eq!(silent.driver(None), Driver::Cgroupfs);
-        let said = Any::of(RUNC, &RuncOptions { no_pivot_root: true, ..RuncOptions::default() });
+        let said = Any::of(
+            RUNC,
+            &RuncOptions { systemd_cgroup: true, no_pivot_root: true, ..RuncOptions::default() },
+        );
         let said = Options::read(Some(&said)).unwrap();
-        assert_eq!((said.driver(Some("a.slice:cri:id")), said.no_pivot), (Driver::Cgroupfs, true));
+        assert_eq!((said.driver(Some("/a/b")), said.no_pivot), (Driver::Systemd, true));
+        let unsaid = Options::read(Some(&Any::of(RUNC, &RuncOptions::default()))).unwrap();
+        assert_eq!(unsaid.driver(Some("a.slice:cri:id")), Driver::Systemd);
         let body = b"[x]\n SystemdCgroup = true\n".to_vec();
         let generic = Any::of(GENERIC, &RuntimeOptions { config_body: body, ..RuntimeOptions::default() });
         assert_eq!(Options::read(Some(&generic)).unwrap().driver(Some("/a")), Driver::Systemd);

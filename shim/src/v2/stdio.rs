@@ -73,9 +73,7 @@ impl Ends {
             kept.input = Some(fifo::Input::open(Path::new(&paths.stdin))?);
         }
         if paths.terminal {
-            if let Some(sink) = sink(place(&paths.stdout)?).await? {
-                kept.outputs.push((None, sink));
-            }
+            kept.terminal(shim, id, &paths.stdout).await?;
             return Ok(Ends { give: Stdio::Terminal, kept });
         }
         let input = match kept.input {
@@ -103,21 +101,43 @@ impl Ends {
 }
 
 impl Kept {
+    /// Where a terminal's output goes.
+    async fn terminal(&mut self, shim: &Shim, id: &str, stdout: &str) -> Result<(), CallError> {
+        let sink = match logger::uri(stdout) {
+            Some(uri) => {
+                let (logger, out, _nothing_comes_there) = Logger::start(shim, id, &uri).await?;
+                self.logger = Some(logger);
+                Some(Sink::Stream { writer: out, keeper: None })
+            }
+            None => sink(place(stdout)?).await?,
+        };
+        self.outputs.extend(sink.map(|sink| (None, sink)));
+        Ok(())
+    }
+
+    /// The process was not built, or is not to stay: a logger has nothing to wait for.
+    pub(super) async fn give_up(self, shim: &Shim) {
+        drop((self.outputs, self.input, self.input_pipe));
+        if let Some(logger) = self.logger {
+            logger.end(shim).await;
+        }
+    }
+
     /// Sets the streams going; with the terminal's master, if there is one.
-    pub(super) fn run(self, console: Option<&Arc<OwnedFd>>) -> Result<Streams, CallError> {
+    pub(super) fn run(&mut self, console: Option<&Arc<OwnedFd>>) -> Result<Streams, CallError> {
         let step = || "put a stream on the event loop".to_owned();
         let master = || {
             let master = console.map(|console| console.try_clone()).transpose().step(step)?;
             master.ok_or_else(|| CallError::request("terminal", "the process has none"))
         };
         let mut outputs = Vec::new();
-        for (source, sink) in self.outputs {
+        for (source, sink) in self.outputs.drain(..) {
             let source = source.map_or_else(master, Ok)?;
             outputs.push(tokio::spawn(pump::output(source, sink).step(step)?));
         }
         let (mut input, mut keeper) = (None, None);
-        if let Some(fifo) = self.input {
-            let (to, is_terminal) = match self.input_pipe {
+        if let Some(fifo) = self.input.take() {
+            let (to, is_terminal) = match self.input_pipe.take() {
                 Some(pipe) => (pipe, false),
                 None => (master()?, true),
             };
@@ -128,7 +148,7 @@ impl Kept {
             outputs: Mutex::new(outputs),
             input,
             keeper: Mutex::new(keeper),
-            logger: Mutex::new(self.logger),
+            logger: Mutex::new(self.logger.take()),
         })
     }
 }
@@ -174,7 +194,10 @@ async fn output(place: Place, kept: &mut Kept) -> Result<OwnedFd, CallError> {
 async fn sink(place: Place) -> Result<Option<Sink>, CallError> {
     Ok(match place {
         Place::Nowhere => None,
-        Place::Fifo(path) => Some(Sink::Fifo(fifo::Output::open(&path).await?)),
+        Place::Fifo(path) => {
+            let fifo::Output { writer, keeper } = fifo::Output::open(&path).await?;
+            Some(Sink::Stream { writer, keeper: Some(keeper) })
+        }
         Place::File(file) => Some(Sink::File(file)),
     })
 }

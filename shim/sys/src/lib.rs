@@ -17,5 +17,5 @@ pub mod seccomp;
 pub mod signal;
 pub mod spawn;
 
-pub use missing::missing;
+pub use missing::{Call, lacks, missing};
 pub use sealed::{sealed_exe, sealed_self};

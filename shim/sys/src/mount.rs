@@ -6,6 +6,12 @@ use std::path::Path;
 
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 
+use crate::missing::{Call, lacks};
+
+mod stage;
+
+pub use stage::{allow_stage, create as create_on_stage, missing_call};
+
 /// Attributes of one mount, as `MOUNT_ATTR_*`.
 pub mod attr {
     /// Read-only.
@@ -83,6 +89,9 @@ struct MountAttr {
 /// # Errors
 /// ENOSYS before Linux 5.12; EPERM for locked attributes; EINVAL for what the file system does not support.
 pub fn set_attributes(fd: impl AsFd, change: &Change<'_>, recursive: bool) -> io::Result<()> {
+    if lacks(Call::MountSetattr) {
+        return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+    }
     let order = MountAttr {
         set: change.set,
         clear: change.clear,
@@ -104,11 +113,14 @@ pub fn set_attributes(fd: impl AsFd, change: &Change<'_>, recursive: bool) -> io
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// A detached copy of the mount that holds `fd`, rooted at `fd`; with everything mounted below when `recursive`.
+/// A detached copy (on the stage where the newer calls are missing) of the mount that holds `fd`, rooted at `fd`; with everything mounted below when `recursive`.
 ///
 /// # Errors
 /// EINVAL when the mount belongs to another mount namespace, or is unbindable.
 pub fn clone_tree(fd: impl AsFd, recursive: bool) -> io::Result<OwnedFd> {
+    if missing_call().is_some() {
+        return stage::bind(fd.as_fd(), recursive);
+    }
     let mut flags =
         OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_EMPTY_PATH;
     if recursive {
@@ -122,6 +134,11 @@ pub fn clone_tree(fd: impl AsFd, recursive: bool) -> io::Result<OwnedFd> {
 /// # Errors
 /// As [`clone_tree`], and those of the path.
 pub fn clone_tree_at(path: &Path, recursive: bool) -> io::Result<OwnedFd> {
+    if missing_call().is_some() {
+        let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, rustix::fs::Mode::empty())?;
+        return stage::bind(fd.as_fd(), recursive);
+    }
     let mut flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     if recursive {
         flags |= OpenTreeFlags::AT_RECURSIVE;
@@ -134,6 +151,10 @@ pub fn clone_tree_at(path: &Path, recursive: bool) -> io::Result<OwnedFd> {
 /// # Errors
 /// ENOTDIR when the kinds differ, EINVAL for a mount that is not detached.
 pub fn attach(mount: impl AsFd, target: impl AsFd) -> io::Result<()> {
+    if missing_call().is_some() {
+        let (mount, target) = (stage::path_of(mount.as_fd()), stage::path_of(target.as_fd()));
+        return Ok(rustix::mount::mount_move(mount, target)?);
+    }
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     Ok(rustix::mount::move_mount(mount, "", target, "", flags)?)
 }

@@ -1,25 +1,60 @@
 //! Opening and making paths inside a directory that stays the root whatever the symbolic links in it say.
 
-use std::collections::VecDeque;
-use std::ffi::{OsStr, OsString};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Component, Path};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, ResolveFlags};
 
-/// Links followed before a path is refused; the kernel's own limit.
-const MAX_LINKS: usize = 40;
+use crate::missing::{Call, lacks};
+
+mod walk;
+
+use walk::{Links, Walk};
 
 /// Opens `path` with `root` as the root directory: `..` and absolute links end there; magic links are refused.
 ///
 /// # Errors
 /// Those of openat2. EAGAIN (a rename raced with `..`) is tried again a few times.
 pub fn open_in_root(root: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+    resolve(root.as_fd(), path, flags, ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS, Links::Follow)
+}
+
+/// Opens `path` with `root` as the root directory, where no symbolic link may be on the way or at its end.
+///
+/// # Errors
+/// ELOOP for a link; those of [`open_in_root`].
+pub fn open_without_links(root: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
+    let path = path.strip_prefix("/").unwrap_or(path);
+    resolve(root.as_fd(), path, flags, ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS, Links::Refuse)
+}
+
+/// Opens `path` below `dir` on the same mount, with `links` or without any.
+///
+/// # Errors
+/// EXDEV for another mount, ELOOP for a link; those of openat2.
+pub fn open_beneath(dir: impl AsFd, path: &Path, flags: OFlags, links: bool) -> io::Result<OwnedFd> {
+    let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
+    match links {
+        true => resolve(dir.as_fd(), path, flags, beneath, Links::Beneath),
+        false => resolve(dir.as_fd(), path, flags, beneath | ResolveFlags::NO_SYMLINKS, Links::None),
+    }
+}
+
+/// By openat2 or, where that is missing, name by name.
+fn resolve(
+    root: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    how: ResolveFlags,
+    links: Links,
+) -> io::Result<OwnedFd> {
+    if lacks(Call::OpenAt2) {
+        return Walk::new(root, path)?.open(flags, links);
+    }
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
     for _ in 0..64 {
-        match rustix::fs::openat2(&root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
+        match rustix::fs::openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), how) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
             other => return Ok(other?),
         }
@@ -47,96 +82,7 @@ pub fn make_in_root(root: impl AsFd, path: &Path, kind: Kind) -> io::Result<(Own
         Err(error) if error.raw_os_error() == Some(libc::ENOENT) => {}
         Err(error) => return Err(error),
     }
-    let mut walk =
-        Walk { dirs: vec![root.as_fd().try_clone_to_owned()?], pending: VecDeque::new(), links: 0 };
-    walk.push_front(path);
-    walk.run(kind)
-}
-
-/// A walk that holds every directory from the root to where it stands, so that `..` never asks the file system.
-struct Walk {
-    dirs: Vec<OwnedFd>,
-    pending: VecDeque<OsString>,
-    links: usize,
-}
-
-impl Walk {
-    fn push_front(&mut self, path: &Path) {
-        let parts: Vec<OsString> = path
-            .components()
-            .filter_map(|c| match c {
-                Component::Normal(name) => Some(name.to_owned()),
-                Component::ParentDir => Some(OsString::from("..")),
-                _ => None,
-            })
-            .collect();
-        for part in parts.into_iter().rev() {
-            self.pending.push_front(part);
-        }
-    }
-
-    fn run(mut self, kind: Kind) -> io::Result<(OwnedFd, bool)> {
-        let mut made = false;
-        while let Some(name) = self.pending.pop_front() {
-            if name == ".." {
-                if self.dirs.len() > 1 {
-                    self.dirs.pop();
-                }
-                continue;
-            }
-            let wanted = if self.pending.is_empty() { kind } else { Kind::Directory };
-            let (fd, fresh) = self.step(&name, wanted)?;
-            made = fresh;
-            if let Some(fd) = fd {
-                self.dirs.push(fd);
-            }
-        }
-        // The root is always there, so the list is never empty.
-        self.dirs.pop().map(|fd| (fd, made)).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))
-    }
-
-    /// One component: opened, made, or (None) replaced by the text of the link it is.
-    fn step(&mut self, name: &OsStr, wanted: Kind) -> io::Result<(Option<OwnedFd>, bool)> {
-        let dir = self.dirs.last().ok_or_else(|| io::Error::from_raw_os_error(libc::ENOENT))?;
-        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let (fd, fresh) = match rustix::fs::openat(dir, name, flags, Mode::empty()) {
-            Ok(fd) => (fd, false),
-            Err(rustix::io::Errno::NOENT) => {
-                make(dir, name, wanted)?;
-                (rustix::fs::openat(dir, name, flags, Mode::empty())?, true)
-            }
-            Err(errno) => return Err(errno.into()),
-        };
-        if FileType::from_raw_mode(rustix::fs::fstat(&fd)?.st_mode) != FileType::Symlink {
-            return Ok((Some(fd), fresh));
-        }
-        self.links += 1;
-        if self.links > MAX_LINKS {
-            return Err(io::Error::from_raw_os_error(libc::ELOOP));
-        }
-        let text = rustix::fs::readlinkat(&fd, c"", Vec::new())?;
-        let text = Path::new(<OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(text.as_bytes()));
-        if text.is_absolute() {
-            self.dirs.truncate(1);
-        }
-        self.push_front(text);
-        Ok((None, false))
-    }
-}
-
-/// Makes one entry; somebody else making it first is fine.
-fn make(dir: &OwnedFd, name: &OsStr, kind: Kind) -> io::Result<()> {
-    let outcome = match kind {
-        Kind::Directory => rustix::fs::mkdirat(dir, name, Mode::from_raw_mode(0o755)),
-        Kind::File => {
-            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            rustix::fs::openat(dir, name, flags, Mode::from_raw_mode(0o644)).map(drop)
-        }
-    };
-    match outcome {
-        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
-        Err(errno) => Err(errno.into()),
-    }
+    Walk::new(root.as_fd(), path)?.run(kind)
 }
 
 /// Reopens an `O_PATH` descriptor for use. Needs a /proc that shows the calling process.

@@ -1,18 +1,21 @@
 //! Resources as properties of a unit, so that what systemd writes on a reload is what the files say.
 
-use oci_spec::runtime::{LinuxCpu, LinuxMemory, LinuxResources};
-
 use super::wire::Value;
 use crate::error::{CgroupError, Result};
 use crate::hierarchy::Mode;
-use crate::limits::convert::{blkio_to_io_weight, shares_to_weight, swap_max};
+use crate::limits::{Step, Undo};
 use crate::path::CgroupPath;
 
 /// A property's name and value.
 pub(super) type Property = (&'static str, Value);
 
+/// What a file of the group says, if it can be told.
+pub(crate) type Now<'a> = &'a dyn Fn(&str) -> Option<String>;
+
 /// systemd's "no limit".
 const INFINITY: u64 = u64::MAX;
+/// From here on a v1 memory file means "no limit": the largest number of whole pages.
+const ENDLESS: u64 = 0x7fff_ffff_ffff_0000;
 const DEFAULT_PERIOD: u64 = 100_000;
 /// What `CPUWeight=idle` is on the wire.
 const IDLE: u64 = 0;
@@ -46,114 +49,102 @@ pub(super) fn of_scope(path: &CgroupPath, mode: Mode) -> Vec<Property> {
     ]
 }
 
-/// The limits, as far as systemd knows them.
-pub(super) fn of_resources(resources: &LinuxResources, mode: Mode) -> Result<Vec<Property>> {
-    let mut numbers: Vec<(&'static str, u64)> = Vec::new();
-    if let Some(memory) = resources.memory() {
-        memory_numbers(memory, mode, &mut numbers)?;
-    }
-    if let Some(cpu) = resources.cpu() {
-        cpu_numbers(cpu, mode, &mut numbers);
-    }
-    if let Some(pids) = resources.pids().filter(|pids| pids.limit() != 0) {
-        numbers.push(("TasksMax", or_infinity(pids.limit())));
-    }
-    if let Some(weight) =
-        resources.block_io().as_ref().and_then(|io| io.weight()).filter(|weight| *weight != 0)
-    {
-        numbers.push(match mode {
-            Mode::V2 => ("IOWeight", blkio_to_io_weight(weight)),
-            Mode::V1 | Mode::Hybrid => ("BlockIOWeight", u64::from(weight)),
-        });
-    }
-    let mut list = numbers.into_iter().map(|(name, number)| (name, Value::Number(number))).collect();
-    if mode == Mode::V2 {
-        cpusets(resources, &mut list)?;
-        unified(resources, &mut list);
+/// The limits, as far as systemd knows them, from the writes that carry them out.
+///
+/// `now` is what a file says: after an update the files are asked, since a setting that the update does not name (the
+/// period beside a quota, the weight of a group that is idle no more) is part of the property as well. A group that is
+/// still to be made says nothing, and its writes are all there is.
+pub(super) fn of_steps(steps: &[Step], mode: Mode, now: Now<'_>) -> Result<Vec<Property>> {
+    let mut list: Vec<Property> = Vec::new();
+    let told = |file: &str| now(file).or_else(|| written(steps, file));
+    for write in steps.iter().flat_map(|step| &step.0) {
+        // A line for one device has no property.
+        if matches!(write.undo, Undo::Line { .. }) {
+            continue;
+        }
+        for property in of_file(&write.file, mode, &told)? {
+            // Of two words on one setting the later one holds, as in the files.
+            list.retain(|(name, _)| *name != property.0);
+            list.push(property);
+        }
     }
     Ok(list)
 }
 
-fn memory_numbers(memory: &LinuxMemory, mode: Mode, numbers: &mut Vec<(&'static str, u64)>) -> Result<()> {
-    let given = |value: Option<i64>| value.filter(|value| *value != 0).map(or_infinity);
-    if mode != Mode::V2 {
-        numbers.extend(given(memory.limit()).map(|limit| ("MemoryLimit", limit)));
-        return Ok(());
-    }
-    numbers.extend(given(memory.limit()).map(|limit| ("MemoryMax", limit)));
-    numbers.extend(given(memory.reservation()).map(|low| ("MemoryLow", low)));
-    let swap = swap_max(memory.limit(), memory.swap())?;
-    numbers.extend(swap.map(|swap| ("MemorySwapMax", or_infinity(swap))));
-    Ok(())
+/// What the last of the writes to a file says.
+fn written(steps: &[Step], file: &str) -> Option<String> {
+    let mut writes = steps.iter().rev().flat_map(|step| step.0.iter().rev());
+    writes.find(|write| write.file == file).map(|write| write.value.trim().to_owned())
 }
 
-fn cpu_numbers(cpu: &LinuxCpu, mode: Mode, numbers: &mut Vec<(&'static str, u64)>) {
-    let idle = cpu.idle() == Some(1);
-    if idle && mode == Mode::V2 {
-        numbers.push(("CPUWeight", IDLE));
-    }
-    let shares = cpu.shares().filter(|shares| *shares != 0 && !idle);
-    numbers.extend(shares.map(|shares| match mode {
-        Mode::V2 => ("CPUWeight", shares_to_weight(shares)),
-        Mode::V1 | Mode::Hybrid => ("CPUShares", shares.clamp(2, 262_144)),
-    }));
-    let period = cpu.period().filter(|period| *period != 0);
-    numbers.extend(period.map(|period| ("CPUQuotaPeriodUSec", period)));
-    let quota = cpu.quota().filter(|quota| *quota != 0);
-    let period = period.unwrap_or(DEFAULT_PERIOD);
-    numbers.extend(quota.map(|quota| ("CPUQuotaPerSecUSec", per_second(quota, period))));
-}
-
-fn cpusets(resources: &LinuxResources, list: &mut Vec<Property>) -> Result<()> {
-    let Some(cpu) = resources.cpu() else { return Ok(()) };
-    for (name, setting, text) in
-        [("AllowedCPUs", "cpu.cpus", cpu.cpus()), ("AllowedMemoryNodes", "cpu.mems", cpu.mems())]
-    {
-        if let Some(text) = text.as_ref().filter(|text| !text.is_empty()) {
-            let mask = mask(text).ok_or_else(|| CgroupError::Invalid {
-                setting: setting.to_owned(),
-                reason: format!("{text:?} is not a list like 0-3,7"),
-            })?;
-            list.push((name, Value::Bytes(mask)));
+/// The properties behind one file, which systemd would else overwrite with an idea of its own.
+fn of_file(file: &str, mode: Mode, told: Now<'_>) -> Result<Vec<Property>> {
+    let Some(value) = told(file) else { return Ok(Vec::new()) };
+    let value = value.trim();
+    let one = match (mode, file) {
+        (_, "pids.max") => ("TasksMax", number(value).map(at_least_one)),
+        (Mode::V2, "memory.min") => ("MemoryMin", number(value)),
+        (Mode::V2, "memory.low") => ("MemoryLow", number(value)),
+        (Mode::V2, "memory.high") => ("MemoryHigh", number(value).map(at_least_one)),
+        (Mode::V2, "memory.max") => ("MemoryMax", number(value).map(at_least_one)),
+        (Mode::V2, "memory.swap.max") => ("MemorySwapMax", number(value)),
+        (Mode::V2, "memory.oom.group") => {
+            ("OOMPolicy", (value == "1").then(|| Value::Text("kill".to_owned())))
         }
-    }
-    Ok(())
-}
-
-/// Files that systemd would overwrite from a property of its own.
-fn unified(resources: &LinuxResources, list: &mut Vec<Property>) {
-    let mut files: Vec<_> = resources.unified().iter().flatten().collect();
-    files.sort_unstable();
-    for (file, value) in files {
-        list.extend(of_file(file, value.trim()));
-    }
-}
-
-/// The properties behind one file.
-fn of_file(file: &str, value: &str) -> Vec<Property> {
-    let bytes = |text: &str| mask(text).map(Value::Bytes);
-    let one = match file {
-        "memory.min" => ("MemoryMin", number(value)),
-        "memory.low" => ("MemoryLow", number(value)),
-        "memory.high" => ("MemoryHigh", number(value)),
-        "memory.max" => ("MemoryMax", number(value)),
-        "memory.swap.max" => ("MemorySwapMax", number(value)),
-        "memory.oom.group" => ("OOMPolicy", (value == "1").then(|| Value::Text("kill".to_owned()))),
-        "pids.max" => ("TasksMax", number(value)),
-        "cpu.weight" => ("CPUWeight", number(value)),
-        "cpu.idle" => ("CPUWeight", (value == "1").then_some(Value::Number(IDLE))),
-        "cpuset.cpus" => ("AllowedCPUs", bytes(value)),
-        "cpuset.mems" => ("AllowedMemoryNodes", bytes(value)),
-        "io.weight" => ("IOWeight", number(value.trim_start_matches("default").trim_start())),
-        "cpu.max" => return bandwidth(value).unwrap_or_default(),
-        _ => return Vec::new(),
+        (Mode::V2, "cpu.weight" | "cpu.idle") => ("CPUWeight", weight(told)),
+        (Mode::V2, "cpuset.cpus") => ("AllowedCPUs", Some(Value::Bytes(processors(file, value)?))),
+        (Mode::V2, "cpuset.mems") => ("AllowedMemoryNodes", Some(Value::Bytes(processors(file, value)?))),
+        (Mode::V2, "io.weight") => {
+            ("IOWeight", number(value.strip_prefix("default").unwrap_or(value).trim_start()))
+        }
+        (Mode::V2, "cpu.max") => return Ok(bandwidth(value).unwrap_or_default()),
+        (Mode::V1 | Mode::Hybrid, "memory.limit_in_bytes") => {
+            ("MemoryLimit", number(value).map(at_least_one))
+        }
+        (Mode::V1 | Mode::Hybrid, "cpu.shares") => ("CPUShares", number(value).map(within_shares)),
+        (Mode::V1 | Mode::Hybrid, "blkio.weight") => ("BlockIOWeight", number(value)),
+        (Mode::V1 | Mode::Hybrid, "cpu.cfs_quota_us" | "cpu.cfs_period_us") => {
+            let part = |file: &str, else_: &str| told(file).unwrap_or_else(|| else_.to_owned());
+            let line = format!("{} {}", part("cpu.cfs_quota_us", "max"), part("cpu.cfs_period_us", ""));
+            return Ok(bandwidth(line.trim()).unwrap_or_default());
+        }
+        _ => return Ok(Vec::new()),
     };
-    one.1.map(|value| (one.0, value)).into_iter().collect()
+    Ok(one.1.map(|value| (one.0, value)).into_iter().collect())
 }
 
+/// The weight, which an idle group has not.
+fn weight(told: Now<'_>) -> Option<Value> {
+    if told("cpu.idle").is_some_and(|idle| idle == "1") {
+        return Some(Value::Number(IDLE));
+    }
+    number(&told("cpu.weight")?)
+}
+
+/// A size or count as the kernel reads it.
 fn number(text: &str) -> Option<Value> {
-    let number = if text == "max" { Some(INFINITY) } else { text.parse().ok() };
-    number.map(Value::Number)
+    if text == "max" || text.starts_with('-') {
+        return Some(Value::Number(INFINITY));
+    }
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let power = match &text[digits.len()..] {
+        "" => 0,
+        unit => 1 + ["k", "m", "g", "t", "p", "e"].iter().position(|one| unit.eq_ignore_ascii_case(one))?,
+    };
+    let number = digits.parse::<u64>().ok()?.checked_mul(1 << (10 * power))?;
+    Some(Value::Number(if number >= ENDLESS { INFINITY } else { number }))
+}
+
+/// systemd refuses a limit of nothing at all; the file says it.
+fn at_least_one(value: Value) -> Value {
+    if value == Value::Number(0) { Value::Number(1) } else { value }
+}
+
+fn within_shares(value: Value) -> Value {
+    match value {
+        Value::Number(shares) => Value::Number(shares.clamp(2, 262_144)),
+        other => other,
+    }
 }
 
 /// `QUOTA PERIOD` of `cpu.max`.
@@ -165,14 +156,21 @@ fn bandwidth(value: &str) -> Option<Vec<Property>> {
     Some(numbers.map(|(name, number)| (name, Value::Number(number))).into())
 }
 
-fn or_infinity(limit: i64) -> u64 {
-    u64::try_from(limit).unwrap_or(INFINITY)
-}
-
 /// The quota in µs a second. systemd keeps whole percents, and rounds down: so up to the next percent here.
 fn per_second(quota: i64, period: u64) -> u64 {
     let Ok(quota) = u64::try_from(quota) else { return INFINITY };
     quota.saturating_mul(1_000_000).checked_div(period).map_or(INFINITY, |us| us.next_multiple_of(10_000))
+}
+
+/// The bits of a list of processors or memory nodes; none at all is "as above".
+fn processors(file: &str, list: &str) -> Result<Vec<u8>> {
+    if list.is_empty() {
+        return Ok(Vec::new());
+    }
+    mask(list).ok_or_else(|| CgroupError::Invalid {
+        setting: file.to_owned(),
+        reason: format!("{list:?} is not a list like 0-3,7"),
+    })
 }
 
 /// A list of numbers and ranges as bits, lowest first.
@@ -193,9 +191,19 @@ fn mask(list: &str) -> Option<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::group::Plan;
+
+    /// For a group that says these things now.
+    fn changed(json: &str, mode: Mode, files: &[(&str, &str)]) -> Vec<(&'static str, Value)> {
+        let resources = serde_json::from_str(json).unwrap();
+        let plan = Plan::new(mode, &resources, None).unwrap();
+        let now =
+            |file: &str| files.iter().find(|(name, _)| *name == file).map(|(_, value)| (*value).to_owned());
+        of_steps(&plan.steps, mode, &now).unwrap()
+    }
 
     fn of(json: &str, mode: Mode) -> Vec<(&'static str, Value)> {
-        of_resources(&serde_json::from_str(json).unwrap(), mode).unwrap()
+        changed(json, mode, &[])
     }
 
     #[test]
@@ -206,27 +214,33 @@ mod tests {
         assert_eq!(
             of(json, Mode::V2),
             [
-                ("MemoryMax", number(1000)),
-                ("MemorySwapMax", number(500)),
+                ("AllowedCPUs", Value::Bytes(vec![0b111, 0b10])),
                 ("CPUWeight", number(100)),
                 ("CPUQuotaPeriodUSec", number(100_000)),
                 ("CPUQuotaPerSecUSec", number(150_000)),
+                ("MemorySwapMax", number(500)),
+                ("MemoryMax", number(1000)),
                 ("TasksMax", number(u64::MAX)),
-                ("AllowedCPUs", Value::Bytes(vec![0b111, 0b10])),
                 ("MemoryHigh", number(u64::MAX)),
                 ("OOMPolicy", Value::Text("kill".to_owned())),
             ]
         );
+        let json = r#"{"memory":{"limit":1000,"swap":1500},"cpu":{"shares":1024,"quota":20000,"period":50000,"cpus":"0"}}"#;
         assert_eq!(
-            of(r#"{"memory":{"limit":1000,"swap":1500},"cpu":{"shares":1024}}"#, Mode::Hybrid),
-            [("MemoryLimit", number(1000)), ("CPUShares", number(1024))]
+            of(json, Mode::Hybrid),
+            [
+                ("CPUShares", number(1024)),
+                ("CPUQuotaPeriodUSec", number(50_000)),
+                ("CPUQuotaPerSecUSec", number(400_000)),
+                ("MemoryLimit", number(1000)),
+            ]
         );
     }
 
     #[test]
     fn files_by_name_are_told_as_well() {
         let json = r#"{"cpu":{"idle":1,"shares":512},"unified":{"cpu.max":"max 50000","cpuset.cpus":"1","io.weight":"default 7",
-                       "memory.oom.group":"0","cpu.idle":"0","io.max":"8:0 rbps=1"}}"#;
+                       "memory.oom.group":"0","memory.max":"0","memory.low":"2M","io.max":"8:0 rbps=1"}}"#;
         let number = Value::Number;
         assert_eq!(
             of(json, Mode::V2),
@@ -236,8 +250,45 @@ mod tests {
                 ("CPUQuotaPerSecUSec", number(u64::MAX)),
                 ("AllowedCPUs", Value::Bytes(vec![0b10])),
                 ("IOWeight", number(7)),
+                ("MemoryLow", number(2 << 20)),
+                ("MemoryMax", number(1)),
             ]
         );
+    }
+
+    #[test]
+    fn what_an_update_leaves_alone_is_part_of_the_property() {
+        let half = |period| {
+            vec![
+                ("CPUQuotaPeriodUSec", Value::Number(period)),
+                ("CPUQuotaPerSecUSec", Value::Number(500_000)),
+            ]
+        };
+        // The files are written first: they say the new quota beside the old period.
+        let now = [("cpu.max", "25000 50000"), ("cpu.cfs_quota_us", "25000"), ("cpu.cfs_period_us", "50000")];
+        for mode in [Mode::V2, Mode::V1, Mode::Hybrid] {
+            for json in [r#"{"cpu":{"quota":25000}}"#, r#"{"cpu":{"period":50000}}"#] {
+                assert_eq!(changed(json, mode, &now), half(50_000), "{mode:?} {json}");
+            }
+        }
+        assert_eq!(changed(r#"{"unified":{"cpu.max":"25000"}}"#, Mode::V2, &now), half(50_000));
+        let awake = [("cpu.idle", "0"), ("cpu.weight", "59")];
+        assert_eq!(changed(r#"{"cpu":{"idle":0}}"#, Mode::V2, &awake), [("CPUWeight", Value::Number(59))]);
+        let free = [("memory.limit_in_bytes", "9223372036854771712"), ("cpuset.cpus", "")];
+        let json = r#"{"memory":{"limit":-1},"cpu":{"cpus":"0"}}"#;
+        assert_eq!(changed(json, Mode::V1, &free), [("MemoryLimit", Value::Number(INFINITY))]);
+        assert_eq!(
+            changed(r#"{"cpu":{"cpus":"0"}}"#, Mode::V2, &free),
+            [("AllowedCPUs", Value::Bytes(Vec::new()))]
+        );
+    }
+
+    #[test]
+    fn a_list_that_is_none_is_refused() {
+        let resources = serde_json::from_str(r#"{"cpu":{"cpus":"some"}}"#).unwrap();
+        let plan = Plan::new(Mode::V2, &resources, None).unwrap();
+        let error = of_steps(&plan.steps, Mode::V2, &|_| None).unwrap_err().to_string();
+        assert!(error.contains("cpuset.cpus") && error.contains("some"), "{error}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use berth_cgroup::{Cgroup, CgroupError, Hierarchies, Mode};
 
-use super::support::{Group, eventually, hierarchies, path, resources};
+use super::support::{Group, hierarchies, path, resources};
 
 /// The unified tree of a hybrid host, seen as a pure v2 host would see it: no controllers, but all the rest.
 fn v2_only() -> Option<Hierarchies> {
@@ -29,22 +29,19 @@ fn v2_devices_are_a_program_that_an_update_replaces() {
     let deny = r#"{"devices":[{"allow":false,"access":"rwm"}]}"#;
     let Some(mut group) = Group::v2("bpf", deny) else { return };
     let kmsg = r#"{"devices":[{"allow":false},{"allow":true,"type":"c","major":1,"minor":11,"access":"r"}]}"#;
-    group.run(
+    let pid = group.run(
         "try() { (: </dev/kmsg) 2>/dev/null && echo $1 yes || echo $1 no; }; \
          echo x >/dev/null && echo null; try first; kill -STOP $$; try second; kill -STOP $$; try third",
     );
-    let pid = rustix::process::Pid::from_raw(group.group.procs().unwrap()[0]).unwrap();
-    let stopped = || {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
-        stat.split(' ').nth(2) == Some("T")
-    };
+    let pid = rustix::process::Pid::from_raw(pid).unwrap();
     for json in [kmsg, deny] {
-        eventually("stopped", stopped);
+        // Each stop is told once, so that a shell that is stopped again at once is not taken for one that never went on.
+        let told = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).unwrap();
+        assert!(told.is_some_and(|(_, status)| status.stopped()), "the shell ended: {told:?}");
         group.group.set(&resources(json)).unwrap();
         let dir = std::fs::File::open(group.group.unified_path().unwrap()).unwrap();
         assert_eq!(berth_sys::bpf::attached(&dir).unwrap().len(), 1);
         rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
-        eventually("going on", || !stopped());
     }
     assert_eq!(group.wait().1, "null\nfirst no\nsecond yes\nthird no\n");
 }

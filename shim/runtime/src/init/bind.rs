@@ -75,14 +75,29 @@ fn change_all(tree: &OwnedFd, options: &Options, apply: Apply) -> io::Result<()>
 /// Maps the owners of a detached mount through a user namespace.
 pub(super) fn map_owners(
     tree: &OwnedFd,
-    mount: &Mount,
+    subject: &Path,
     mode: IdMap,
     namespace: &OwnedFd,
 ) -> Result<(), Failure> {
+    mappable().at("map the owners of", subject)?;
     let change = Change { set: attr::IDMAP, user_namespace: Some(namespace.as_fd()), ..Change::default() };
     set_attributes(tree, &change, mode == IdMap::Recursive)
-        .at("map the owners of", mount.destination())
+        .at("map the owners of", subject)
         .map_err(|f| f.note("the file system of the source may not support id-mapped mounts"))
+}
+
+/// Whether owners can be mapped: there is no other way than by the newer calls.
+pub(super) fn mappable() -> io::Result<()> {
+    let setattr = berth_sys::lacks(berth_sys::Call::MountSetattr).then_some("mount_setattr");
+    match berth_sys::mount::missing_call().or(setattr) {
+        None => Ok(()),
+        Some(call) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            format!(
+                "id-mapped mounts take {call}, which this kernel, or a seccomp filter around the runtime, does not allow"
+            ),
+        )),
+    }
 }
 
 fn unknown(error: &io::Error) -> bool {

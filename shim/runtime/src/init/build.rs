@@ -212,7 +212,7 @@ fn root_file_system(
     protect(spec, linux, &root, &made.kernel)?;
     rootfs::enter(&root, order.switches.no_pivot)?;
     if let Some((kind, recursive)) = propagation {
-        rootfs::propagate(&root, kind, recursive)?;
+        rootfs::propagate(kind, recursive)?;
     }
     Ok(Built { root, user, terminal, warnings })
 }
@@ -230,7 +230,8 @@ enum Early {
 /// With a user namespace the sources of bind mounts are taken, and their owners mapped, by the host's root: inside, mounts of the
 /// host are locked together, and nobody may map the owners of a file system that is not the namespace's own.
 fn early_binds(order: &mut CreateOrder, idmaps: Vec<(usize, OwnedFd)>) -> Result<Early, Failure> {
-    if !has_user_namespace(linux_of(&order.spec)?) {
+    // Without the newer calls there is nowhere to keep them: they are taken inside.
+    if !has_user_namespace(linux_of(&order.spec)?) || berth_sys::mount::missing_call().is_some() {
         return Ok(Early::Left(idmaps));
     }
     let mut planned = mounts::plan(take_mounts(order), &order.bundle, idmaps)?;

@@ -79,9 +79,9 @@ pub(super) fn fork(channel: &Channel, make: Namespaces) -> Result<i32, Failure> 
             Some((Go::Continue(pid), _)) => Ok(pid),
             _ => gone(),
         },
-        Fork::Caller(pid) => {
+        Fork::Caller(pid, handle) => {
             // If this fails the parent is gone, and the sibling will see the same.
-            let _ = channel.send(&Report::Sibling(pid));
+            let _ = channel.send_with(&Report::Sibling(pid), handle.as_fd());
             berth_sys::process::exit_now(0)
         }
     }

@@ -1,5 +1,6 @@
 //! A root file system that a caller describes as a list of mounts, made in this process's own mount namespace.
 
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -11,7 +12,9 @@ use rustix::mount::UnmountFlags;
 
 use crate::args::OverlayPlan;
 use crate::error::{At, Error, Failure};
-use crate::options::{self, Options};
+use crate::options::{self, IdMap, Options};
+
+mod owners;
 
 /// So many mounts may lie over one another at a place before something is very wrong.
 const STACKED_MAX: usize = 64;
@@ -32,13 +35,13 @@ pub struct RootMount {
     pub options: Vec<String>,
 }
 
-/// Mounts a list over `root`. On failure nothing stays mounted there.
+/// Mounts a list over `root`; `exe` answers to `init`. On failure nothing stays mounted there.
 ///
 /// # Errors
 /// The mount that failed.
-pub fn mount_root(mounts: &[RootMount], root: &Path) -> Result<(), Error> {
+pub fn mount_root(mounts: &[RootMount], root: &Path, exe: BorrowedFd<'_>) -> Result<(), Error> {
     for mount in mounts {
-        if let Err(failure) = one(mount, root) {
+        if let Err(failure) = one(mount, root, exe) {
             // The first error is the one to tell.
             let _ = unmount_root(root);
             return Err(failure.into());
@@ -63,7 +66,7 @@ pub fn unmount_root(root: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn one(mount: &RootMount, root: &Path) -> Result<(), Failure> {
+fn one(mount: &RootMount, root: &Path, exe: BorrowedFd<'_>) -> Result<(), Failure> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = rustix::fs::open(root, flags, Mode::empty()).at("open", root)?;
     let inside = mount.target.trim_matches('/');
@@ -72,21 +75,35 @@ fn one(mount: &RootMount, root: &Path) -> Result<(), Failure> {
         inside => berth_sys::path::open_in_root(&root, Path::new(inside), OFlags::PATH)
             .at("open in the root file system", inside)?,
     };
-    let options = options::parse(&mount.options);
+    let mut options = options::parse(&mount.options);
+    let map = owners::take(&mut options, exe)?;
     match mount.kind.as_str() {
-        "overlay" => overlay(&target, &options),
-        kind if kind == "bind" || options.bind.is_some() => bind(mount, &target, options),
+        "overlay" => overlay(&target, &options, map.as_ref()),
+        kind if kind == "bind" || options.bind.is_some() => bind(mount, &target, options, map.as_ref()),
         kind => {
             let source = Some(Path::new(&mount.source)).filter(|source| !source.as_os_str().is_empty());
             let tree = super::filesystem::create(kind, source, &options)?;
+            if let Some(map) = &map {
+                super::bind::map_owners(&tree, Path::new(kind), IdMap::Single, map)?;
+            }
             berth_sys::mount::attach(&tree, &target).at("mount", kind)
         }
     }
 }
 
-fn bind(mount: &RootMount, target: &std::os::fd::OwnedFd, mut options: Options) -> Result<(), Failure> {
+fn bind(
+    mount: &RootMount,
+    target: &OwnedFd,
+    mut options: Options,
+    map: Option<&OwnedFd>,
+) -> Result<(), Failure> {
     options.bind = Some(options.bind.unwrap_or(true));
-    let tree = super::bind::detach(Path::new(&mount.source), &options)?;
+    let source = Path::new(&mount.source);
+    let tree = super::bind::detach(source, &options)?;
+    if let Some(map) = map {
+        let mode = if options.bind == Some(true) { IdMap::Recursive } else { IdMap::Single };
+        super::bind::map_owners(&tree, source, mode, map)?;
+    }
     let shown: Mount = MountBuilder::default()
         .destination(Path::new("/").join(&mount.target))
         .build()
@@ -94,11 +111,13 @@ fn bind(mount: &RootMount, target: &std::os::fd::OwnedFd, mut options: Options) 
     super::bind::finish(&tree, target, &shown, &options)
 }
 
-fn overlay(target: &std::os::fd::OwnedFd, options: &Options) -> Result<(), Failure> {
-    use std::os::fd::AsFd;
+fn overlay(target: &OwnedFd, options: &Options, map: Option<&OwnedFd>) -> Result<(), Failure> {
     let plan = plan(options)?;
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let tree = super::overlay::mount(&plan, target.as_fd())?;
+    let tree = match map {
+        Some(map) => super::overlay::mount_mapped(&plan, map, target.as_fd())?,
+        None => super::overlay::mount(&plan, target.as_fd())?,
+    };
     if options.set != 0 {
         let change = Change { set: options.set, clear: options.clear, ..Change::default() };
         set_attributes(&tree, &change, false).step("set mount options of the root file system")?;

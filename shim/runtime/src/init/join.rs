@@ -23,9 +23,7 @@ pub(super) fn run(channel: &Channel, order: ExecOrder, filter: &[u8]) -> Result<
     let mut warnings = Vec::new();
     // The container's own /proc has masked paths, so that its user namespace may make no other one.
     let labelled = order.process.apparmor_profile().is_some() || order.process.selinux_label().is_some();
-    let proc = labelled
-        .then(|| filesystem::create("proc", Some(Path::new("proc")), &Options::default()))
-        .transpose()?;
+    let proc = labelled.then(own_proc).transpose()?;
     let host_pid = join(channel, &order, target, &mut warnings)?;
     let (ready, terminal) = become_process(&order, filter, proc, &mut warnings)?;
     report(channel, &order, terminal, warnings)?;
@@ -33,6 +31,16 @@ pub(super) fn run(channel: &Channel, order: ExecOrder, filter: &[u8]) -> Result<
         (fd, process::agent_text(host_pid, order.common.seccomp_metadata.as_deref(), &order.state))
     });
     Err(ready.launch(Filter { program: filter, flags: order.common.seccomp_flags, listener }))
+}
+
+/// A proc file system that nothing of the container's can reach.
+fn own_proc() -> Result<OwnedFd, Failure> {
+    if berth_sys::mount::missing_call().is_some() {
+        // It cannot be detached, so it is in a mount namespace that is left at once.
+        namespace::unshare(namespace::Namespaces::MOUNT).step("make a mount namespace")?;
+        super::rootfs::cut_off(true)?;
+    }
+    filesystem::create("proc", Some(Path::new("proc")), &Options::default())
 }
 
 /// Into the cgroup and the namespaces.

@@ -4,7 +4,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use oci_spec::runtime::Process;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::OFlags;
 
 use crate::error::{At, Failure};
 
@@ -33,13 +33,12 @@ pub(super) fn apply(proc: &OwnedFd, process: &Process) -> Result<(), Failure> {
     Ok(())
 }
 
-fn write(proc: &OwnedFd, paths: &[&str], text: &str) -> rustix::io::Result<()> {
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_MAGICLINKS;
-    let mut last = Err(rustix::io::Errno::NOENT);
+fn write(proc: &OwnedFd, paths: &[&str], text: &str) -> std::io::Result<()> {
+    let mut last = Err(rustix::io::Errno::NOENT.into());
     for path in paths {
-        match rustix::fs::openat2(proc, *path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty(), resolve) {
-            Ok(file) => return rustix::io::write(&file, text.as_bytes()).map(drop),
-            Err(errno) => last = Err(errno),
+        match berth_sys::path::open_beneath(proc, Path::new(path), OFlags::WRONLY, true) {
+            Ok(file) => return Ok(rustix::io::write(&file, text.as_bytes()).map(drop)?),
+            Err(error) => last = Err(error),
         }
     }
     last

@@ -3,9 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
-use berth_sys::path::{Kind, make_in_root, open_in_root};
+use berth_sys::path::{Kind, make_in_root, open_in_root, open_without_links};
 use oci_spec::runtime::Mount;
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::OFlags;
 
 use super::{bind, cgroupfs, copy_up, filesystem};
 use crate::error::{At, Failure};
@@ -65,7 +65,7 @@ pub(super) fn take_binds(planned: &mut [Planned], bundle: &Path) -> Result<(), F
             .map_err(|f| about(f, &one.mount))?;
         if let Some(namespace) = one.idmap.take() {
             let mode = one.options.idmap.unwrap_or(options::IdMap::Single);
-            bind::map_owners(&tree, &one.mount, mode, &namespace)?;
+            bind::map_owners(&tree, one.mount.destination(), mode, &namespace)?;
         }
         // A copy of one of the host's shared mounts would be its peer.
         let recursive = one.options.bind == Some(true);
@@ -173,7 +173,7 @@ fn make_bind(one: Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
     let (target, _) = target_of(&one.mount, place, kind)?;
     if let Some(namespace) = &one.idmap {
         let mode = one.options.idmap.unwrap_or(options::IdMap::Single);
-        bind::map_owners(&tree, &one.mount, mode, namespace)?;
+        bind::map_owners(&tree, one.mount.destination(), mode, namespace)?;
     }
     guard(&tree, &target, &one.mount)?;
     bind::finish(&tree, &target, &one.mount, &one.options).map(|()| tree)
@@ -233,10 +233,8 @@ fn plain_target(one: &Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
     let destination = one.mount.destination();
     // Made or found, also behind a link that dangled before: what counts is that no link leads there.
     target(one, place, Kind::Directory)?;
-    let relative = destination.strip_prefix("/").unwrap_or(destination);
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS;
-    rustix::fs::openat2(place.root, relative, flags, Mode::empty(), resolve)
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW;
+    open_without_links(place.root, destination, flags)
         .at("mount", destination)
         .map_err(|f| f.note("the image has no plain directory there"))
 }

@@ -13,6 +13,8 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, MountFlags};
 use crate::args::OverlayPlan;
 use crate::error::{At, Failure};
 
+mod staged;
+
 /// mount(2) copies one page of options and drops the rest without a word, so longer ones are refused here.
 const PAGE: usize = 4095;
 
@@ -31,6 +33,9 @@ pub(super) fn mount(plan: &OverlayPlan, target: BorrowedFd<'_>) -> Result<OwnedF
         berth_sys::mount::attach(&tree, target).step("attach the root file system")?;
         super::bind::read_only(&tree, false).step("make the only layer read-only")?;
         return Ok(tree);
+    }
+    if berth_sys::mount::missing_call().is_some() {
+        return by_names(&layers, &plan.options, target);
     }
     let mount = match by_descriptors(&layers, &plan.options) {
         Ok(mount) => mount,
@@ -52,15 +57,7 @@ pub(super) fn mapped(
     uid: Option<u32>,
     gid: Option<u32>,
 ) -> Result<OwnedFd, Failure> {
-    let mut layers = open(plan)?;
-    let change = Change { set: attr::IDMAP, user_namespace: Some(map.as_fd()), ..Change::default() };
-    for (fd, path) in layers.lower.iter_mut().zip(&plan.lower) {
-        let tree = clone_tree(&*fd, false).at("bind layer", path)?;
-        set_attributes(&tree, &change, false)
-            .at("map the owners of layer", path)
-            .map_err(|f| f.note("its file system has to support id-mapped mounts"))?;
-        *fd = tree;
-    }
+    let layers = map_layers(plan, map)?;
     if let (None, [only]) = (&layers.upper, layers.lower.as_slice()) {
         super::bind::read_only(only, false).step("make the only layer read-only")?;
         return only.try_clone().step("copy a descriptor");
@@ -71,6 +68,45 @@ pub(super) fn mapped(
     }
     by_descriptors(&layers, &plan.options)
         .map_err(|f| f.note("an overlay of id-mapped layers takes Linux 6.13"))
+}
+
+/// Mounts the plan over `target` with the owners of the lower layers mapped through `map`; whoever made the upper directory has
+/// seen to its owner.
+pub(super) fn mount_mapped(
+    plan: &OverlayPlan,
+    map: &OwnedFd,
+    target: BorrowedFd<'_>,
+) -> Result<OwnedFd, Failure> {
+    let layers = map_layers(plan, map)?;
+    let mount = match (&layers.upper, layers.lower.as_slice()) {
+        (None, [only]) => {
+            super::bind::read_only(only, false).step("make the only layer read-only")?;
+            only.try_clone().step("copy a descriptor")?
+        }
+        _ => match by_descriptors(&layers, &plan.options) {
+            Err(failure) if takes_no_descriptors(&failure) => {
+                staged::mount(&layers, &plan.options, target).map_err(|f| f.note(failure.to_string()))?
+            }
+            other => other?,
+        },
+    };
+    berth_sys::mount::attach(&mount, target).step("attach the root file system")?;
+    Ok(mount)
+}
+
+/// The layers opened, each lower one as a detached mount with its owners mapped.
+fn map_layers(plan: &OverlayPlan, map: &OwnedFd) -> Result<Layers, Failure> {
+    super::bind::mappable().step("map the owners of the layers")?;
+    let mut layers = open(plan)?;
+    let change = Change { set: attr::IDMAP, user_namespace: Some(map.as_fd()), ..Change::default() };
+    for (fd, path) in layers.lower.iter_mut().zip(&plan.lower) {
+        let tree = clone_tree(&*fd, false).at("bind layer", path)?;
+        set_attributes(&tree, &change, false)
+            .at("map the owners of layer", path)
+            .map_err(|f| f.note("its file system has to support id-mapped mounts"))?;
+        *fd = tree;
+    }
+    Ok(layers)
 }
 
 /// Before Linux 6.13 layers cannot be given as descriptors; before 6.5 overlayfs takes none by the new calls at all.

@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use berth_sys::mount::{Propagation, clone_tree_at};
-use rustix::fs::{CWD, Mode, OFlags};
-use rustix::mount::{MountPropagationFlags, MoveMountFlags, UnmountFlags};
+use rustix::fs::{Mode, OFlags};
+use rustix::mount::{MountPropagationFlags, UnmountFlags};
 
 use super::overlay;
 use crate::args::OverlayPlan;
@@ -14,7 +14,10 @@ use crate::error::{At, Failure};
 /// Cuts this namespace's mounts off from the host's; what the host mounts later still arrives, unless `private`.
 pub(super) fn cut_off(private: bool) -> Result<(), Failure> {
     let kind = if private { MountPropagationFlags::PRIVATE } else { MountPropagationFlags::DOWNSTREAM };
-    rustix::mount::mount_change("/", kind | MountPropagationFlags::REC).at("set mount propagation of", "/")
+    rustix::mount::mount_change("/", kind | MountPropagationFlags::REC)
+        .at("set mount propagation of", "/")?;
+    berth_sys::mount::allow_stage();
+    Ok(())
 }
 
 /// Attaches an overlay made before.
@@ -53,8 +56,7 @@ pub(super) fn enter(root: &OwnedFd, no_pivot: bool) -> Result<(), Failure> {
     let old = rustix::fs::open("/", flags, Mode::empty()).at("open", "/")?;
     rustix::process::fchdir(root).step("enter the root file system")?;
     if no_pivot {
-        let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-        rustix::mount::move_mount(root, "", CWD, "/", flags).step("move the root file system")?;
+        rustix::mount::mount_move(".", "/").step("move the root file system")?;
         rustix::process::chroot(".").step("change root")?;
     } else {
         // Both arguments the same: the old root ends up on top of the new one, from where it is unmounted. It is entered by
@@ -69,6 +71,9 @@ pub(super) fn enter(root: &OwnedFd, no_pivot: bool) -> Result<(), Failure> {
 }
 
 /// `linux.rootfsPropagation`, once the root is in place.
-pub(super) fn propagate(root: &OwnedFd, propagation: Propagation, recursive: bool) -> Result<(), Failure> {
-    super::bind::propagate(root, propagation, recursive).step("set the propagation of the root file system")
+pub(super) fn propagate(propagation: Propagation, recursive: bool) -> Result<(), Failure> {
+    let mut kind = MountPropagationFlags::from_bits_retain(propagation.bits() as u32);
+    kind.set(MountPropagationFlags::REC, recursive);
+    // By its name, which is the root directory's: /proc is the container's now and not to be trusted with descriptors.
+    rustix::mount::mount_change("/", kind).step("set the propagation of the root file system")
 }

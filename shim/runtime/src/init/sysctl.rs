@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags, ResolveFlags};
+use rustix::fs::OFlags;
 
 use crate::error::{At, Failure};
 
@@ -32,8 +32,7 @@ pub(crate) fn path_of(name: &str) -> String {
 pub(super) fn set(proc: &OwnedFd, values: &BTreeMap<String, String>) -> Result<(), Failure> {
     for (name, value) in values {
         let path = format!("sys/{}", path_of(name));
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
-        let file = rustix::fs::openat2(proc, &path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty(), resolve)
+        let file = berth_sys::path::open_beneath(proc, Path::new(&path), OFlags::WRONLY, false)
             .at("set sysctl", Path::new(name))?;
         rustix::io::write(&file, value.as_bytes())
             .at("set sysctl", Path::new(name))

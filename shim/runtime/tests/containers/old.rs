@@ -7,8 +7,6 @@ use super::bundle::Bundle;
 
 pub(crate) const TESTS: &[Test] = &[
     ("old::works_without_the_newer_calls", works_without_the_newer_calls),
-    ("old::a_call_that_is_forbidden_is_named", a_call_that_is_forbidden_is_named),
-    ("old::one_container", one_container),
     ("old::too_many_layers_are_refused_by_their_length", too_many_layers_are_refused_by_their_length),
 ];
 
@@ -17,8 +15,8 @@ pub(crate) fn heed() {
     if let Some(refusal) = std::env::args().find_map(|arg| arg.strip_prefix(FLAG)?.parse().ok()) {
         forget_new_calls(refusal);
     }
-    if let Some(call) = std::env::args().find_map(|a| a.strip_prefix(WITHOUT).map(str::to_owned)) {
-        forget(&call);
+    if std::env::args().any(|arg| arg == BY_NAME) {
+        install(&serde_json::json!([no_layer_descriptors(22)]));
     }
 }
 
@@ -33,8 +31,14 @@ fn is_old() -> bool {
     std::env::args().any(|arg| arg.starts_with(FLAG))
 }
 
-/// Makes this test program run without one call, named after it.
-const WITHOUT: &str = "--without=";
+/// Makes this test program run where overlayfs takes its layers by name only.
+pub(crate) const BY_NAME: &str = "--layers-by-name";
+
+/// Whether this run lacks something already.
+pub(crate) fn is_restricted() -> bool {
+    let flags = [FLAG, super::forbidden::FORBID, BY_NAME];
+    std::env::args().any(|arg| flags.iter().any(|flag| arg.starts_with(flag)))
+}
 
 /// What came with Linux 5.11 and later and has an effect here. Others go to the profile's end as unknown.
 const NEWER: &str = "epoll_pwait2 mount_setattr quotactl_fd landlock_create_ruleset landlock_add_rule landlock_restrict_self \
@@ -49,8 +53,7 @@ fn forget_new_calls(refusal: u32) {
     install(&serde_json::json!([
         {"names": newer, "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
         {"names": ["close_range"], "action": "SCMP_ACT_ERRNO", "errnoRet": 38},
-        {"names": ["fsconfig"], "action": "SCMP_ACT_ERRNO", "errnoRet": refusal,
-         "args": [{"index": 1, "value": 5, "op": "SCMP_CMP_EQ"}]},
+        no_layer_descriptors(refusal),
         {"names": ["memfd_create"], "action": "SCMP_ACT_ERRNO", "errnoRet": 22,
          "args": [{"index": 1, "value": 16, "valueTwo": 16, "op": "SCMP_CMP_MASKED_EQ"}]}
     ]));
@@ -60,48 +63,25 @@ fn forget_new_calls(refusal: u32) {
     std::mem::forget(leak);
 }
 
-/// Forbids one call, as the filter around a runtime that is itself in a container may.
-fn forget(call: &str) {
-    install(&serde_json::json!([{"names": [call], "action": "SCMP_ACT_ERRNO", "errnoRet": 38}]));
+/// fsconfig takes no descriptors.
+fn no_layer_descriptors(refusal: u32) -> serde_json::Value {
+    serde_json::json!({"names": ["fsconfig"], "action": "SCMP_ACT_ERRNO", "errnoRet": refusal,
+        "args": [{"index": 1, "value": 5, "op": "SCMP_CMP_EQ"}]})
 }
 
-fn install(rules: &serde_json::Value) {
+/// Puts a filter around this process and its children.
+pub(crate) fn install(rules: &serde_json::Value) {
     let profile = serde_json::json!({"defaultAction": "SCMP_ACT_ALLOW", "syscalls": rules});
     let profile = serde_json::from_value(profile).expect("profile");
     let program = berth_runtime::seccomp::compile(&profile).expect("compile");
     berth_sys::seccomp::install(program.bytes(), program.flags()).expect("install");
 }
 
-fn again(args: &[&str]) -> (bool, String) {
+/// Runs this test program once more.
+pub(crate) fn again(args: &[&str]) -> (bool, String) {
     let output = Command::new(std::env::current_exe().expect("exe")).args(args).output().expect("run");
     let text = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&text).into_owned())
-}
-
-/// A plain container, which works or says what is missing; used by the test after this one.
-fn one_container() {
-    let b = Bundle::new("echo it ran");
-    match b.try_run() {
-        Ok(outcome) => println!("outcome: {}", outcome.out),
-        Err(error) => println!("outcome: {error}"),
-    }
-    assert!(super::bundle::groups_named(&b.id).is_empty(), "a cgroup is left");
-}
-
-/// Calls that every kernel from 5.10 on has, so that there is no other way: without one a container is refused by a message that
-/// names the step, or does not need it.
-fn a_call_that_is_forbidden_is_named() {
-    if is_old() {
-        return;
-    }
-    for call in
-        ["open_tree", "move_mount", "fsopen", "fsconfig", "fsmount", "openat2", "clone3", "pidfd_open"]
-    {
-        let (well, text) = again(&[&format!("{WITHOUT}{call}"), "old::one_container"]);
-        let outcome = text.lines().find_map(|line| line.strip_prefix("outcome: ")).unwrap_or_default();
-        let told = outcome.contains("ENOSYS") && outcome.len() > 20;
-        assert!(well && (told || outcome == "it ran"), "without {call}: {text}");
-    }
 }
 
 fn works_without_the_newer_calls() {

@@ -9,7 +9,6 @@ use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::fifo;
 use crate::io::source::{Got, Source};
 use crate::io::watched::watched;
 
@@ -21,7 +20,11 @@ const END_OF_INPUT: &[u8] = &[4, 4];
 
 /// Where output goes.
 pub(super) enum Sink {
-    Fifo(fifo::Output),
+    /// A FIFO or pipe; with a reading end of our own, if there is to be one.
+    Stream {
+        writer: OwnedFd,
+        keeper: Option<OwnedFd>,
+    },
     File(Arc<OwnedFd>),
 }
 
@@ -43,7 +46,7 @@ impl Writer {
 
     fn new(sink: Sink) -> io::Result<Writer> {
         match sink {
-            Sink::Fifo(fifo) => Writer::stream(fifo.writer, Some(fifo.keeper)),
+            Sink::Stream { writer, keeper } => Writer::stream(writer, keeper),
             Sink::File(file) => Ok(Writer::File(File::from(file.as_fd().try_clone_to_owned()?))),
         }
     }

@@ -1,5 +1,6 @@
 //! Create: everything up to the point before the container's program is executed.
 
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -35,17 +36,17 @@ pub(super) async fn create(
         stderr: request.stderr.clone(),
         terminal: request.terminal,
     };
-    let ends = Ends::open(&shim, &request.id, &paths).await?;
-    let busy = shim.reaper.busy();
-    let stdio = ends.give;
-    let bundle = plan.bundle.clone();
-    let built = blocking::run(move || plan.build(stdio)).await?;
-    shim.reaper.adopt(built.pid);
-    drop(busy);
-    let container = match enter(&shim, built, ends.kept, paths, bundle.clone()).await {
+    let Ends { give, mut kept } = Ends::open(&shim, &request.id, &paths).await?;
+    let (bundle, mounted) = (plan.bundle.clone(), !plan.mounts.is_empty());
+    let container = match build(&shim, plan, give, &mut kept, paths).await {
         Ok(container) => container,
         Err(error) => {
-            let _left = blocking::run(move || Ok(berth_runtime::unmount_root(&bundle.join("rootfs"))?)).await;
+            kept.give_up(&shim).await;
+            if mounted {
+                let root = bundle.join("rootfs");
+                // The first error is the one to tell.
+                let _left = blocking::run(move || Ok(berth_runtime::unmount_root(&root)?)).await;
+            }
             return Err(error);
         }
     };
@@ -55,14 +56,19 @@ pub(super) async fn create(
     Ok(wire::CreateTaskResponse { pid })
 }
 
-/// The container as it is kept.
-async fn enter(
+/// The container, built and as it is kept.
+async fn build(
     shim: &Shim,
-    mut built: Created,
-    kept: Kept,
+    plan: Plan,
+    stdio: Stdio,
+    kept: &mut Kept,
     paths: Paths,
-    bundle: PathBuf,
 ) -> Result<Arc<Container>, CallError> {
+    let bundle = plan.bundle.clone();
+    let busy = shim.reaper.busy();
+    let mut built = blocking::run(move || plan.build(stdio)).await?;
+    shim.reaper.adopt(built.pid);
+    drop(busy);
     let console = built.console.take().map(Arc::new);
     let pidfd = built.pidfd.try_clone().step(|| "copy a handle".to_owned());
     let parts = pidfd.and_then(|pidfd| Ok((pidfd, kept.run(console.as_ref())?)));
@@ -144,15 +150,11 @@ impl Plan {
         let root = self.bundle.join("rootfs");
         if !self.mounts.is_empty() {
             std::fs::create_dir_all(&root).step(|| format!("make {}", root.display()))?;
-            berth_runtime::mount_root(&self.mounts, &root)?;
+            berth_runtime::mount_root(&self.mounts, &root, self.shim.exe.as_fd())?;
         }
-        let (mounted, bundle) = (!self.mounts.is_empty(), self.bundle.clone());
-        self.create(spec, stdio).inspect_err(|_| {
-            record::remove(&bundle);
-            if mounted {
-                let _first_error_is_told = berth_runtime::unmount_root(&root);
-            }
-        })
+        let bundle = self.bundle.clone();
+        // What was mounted goes with whatever else the caller undoes.
+        self.create(spec, stdio).inspect_err(|_| record::remove(&bundle))
     }
 
     fn create(self, spec: Spec, stdio: Stdio) -> Result<Created, CallError> {

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use berth_core::Timestamp;
 use berth_core::exit::CODE_UNKNOWN;
 use berth_proto::containerd as wire;
-use berth_runtime::{Exec as Started, ExecArgs, ExecProgram};
+use berth_runtime::{Exec as Started, ExecArgs, ExecProgram, Stdio};
 use oci_spec::runtime::Process as Program;
 
 use crate::blocking;
@@ -13,7 +13,7 @@ use crate::error::CallError;
 use crate::v2::container::{Container, Exec, watch_to_the_end};
 use crate::v2::process::{Handles, Life};
 use crate::v2::shim::Shim;
-use crate::v2::stdio::Ends;
+use crate::v2::stdio::{Ends, Kept};
 
 /// Starts a process; one that cannot be executed is this call's error, and a container's end.
 pub(super) async fn start(
@@ -81,11 +81,25 @@ async fn launch(
     exec: &Exec,
     program: Program,
 ) -> Result<i32, CallError> {
-    let ends = Ends::open(shim, &container.id, &exec.process.paths).await?;
+    let Ends { give, mut kept } = Ends::open(shim, &container.id, &exec.process.paths).await?;
+    let launched = run(shim, container, exec, program, give, &mut kept).await;
+    if launched.is_err() {
+        kept.give_up(shim).await;
+    }
+    launched
+}
+
+async fn run(
+    shim: &Arc<Shim>,
+    container: &Arc<Container>,
+    exec: &Exec,
+    program: Program,
+    stdio: Stdio,
+    kept: &mut Kept,
+) -> Result<i32, CallError> {
     let _busy = shim.reaper.busy();
     let built = container.built.clone().read_owned().await;
     let exe = shim.exe.clone();
-    let stdio = ends.give;
     let started: Started = blocking::run(move || {
         Ok(berth_runtime::exec(&ExecArgs {
             context: &built.context,
@@ -103,9 +117,14 @@ async fn launch(
     .await?;
     shim.reaper.adopt(started.pid);
     let console = started.console.map(Arc::new);
-    let streams = ends.kept.run(console.as_ref()).inspect_err(|_| {
-        let _ended_already = berth_sys::pidfd::send_signal(&started.pidfd, 9);
-    })?;
+    let streams = match kept.run(console.as_ref()) {
+        Ok(streams) => streams,
+        Err(error) => {
+            let _ended_already = berth_sys::pidfd::send_signal(&started.pidfd, 9);
+            shim.reaper.wait(started.pid, &started.pidfd).await;
+            return Err(error);
+        }
+    };
     exec.process.fill(Handles { pidfd: started.pidfd, console, streams });
     Ok(started.pid)
 }

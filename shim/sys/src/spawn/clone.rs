@@ -1,8 +1,11 @@
 //! clone3 itself, in its two forms: the sleeping caller with a child that executes, and a sibling of a single-threaded process.
+//! Where it is missing, clone, which knows no cgroup to be born in.
 
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::child::{Order, run};
+use crate::missing::{Call, lacks};
 use crate::namespace::Namespaces;
 
 /// Enough for a few system calls; the child calls nothing deeper than libc's wrappers.
@@ -36,6 +39,22 @@ pub(super) fn vfork_into(
     order: &mut Order,
 ) -> io::Result<i32> {
     let mut stack = Box::<Stack>::new_uninit();
+    if lacks(Call::Clone3) {
+        let namespaces = old_bits(namespaces)?;
+        if cgroup.is_some() {
+            return Err(io::Error::from_raw_os_error(libc::ENOSYS));
+        }
+        let flags =
+            namespaces | (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD) as u64;
+        let top = stack.as_mut_ptr() as u64 + STACK as u64;
+        // SAFETY: as below; the place for the pidfd is the caller's.
+        let result = unsafe { clone_call(flags, top, pidfd, order) };
+        return if result < 0 {
+            Err(io::Error::from_raw_os_error(-result as i32))
+        } else {
+            Ok(result as i32)
+        };
+    }
     let mut args = CloneArgs {
         flags: namespaces | (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD) as u64,
         pidfd: std::ptr::from_mut(pidfd) as u64,
@@ -55,6 +74,71 @@ pub(super) fn vfork_into(
 }
 
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// The namespaces as clone takes them: in place of new clocks it has the exit signal.
+fn old_bits(namespaces: u64) -> io::Result<u64> {
+    match namespaces & Namespaces::TIME.bits() {
+        0 => Ok(namespaces),
+        _ => Err(io::Error::from_raw_os_error(libc::ENOSYS)),
+    }
+}
+
+/// The raw call of clone. The child jumps to `run(order)` without ever returning into this frame.
+#[cfg(target_arch = "x86_64")]
+unsafe fn clone_call(flags: u64, stack_top: u64, pidfd: &mut i32, order: &mut Order) -> i64 {
+    let result: i64;
+    // SAFETY: see the caller. `stack_top` is 16-byte aligned.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r12",
+            "call r13",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone => result,
+            in("rdi") flags,
+            in("rsi") stack_top,
+            in("rdx") pidfd,
+            in("r10") 0,
+            in("r8") 0,
+            in("r12") order,
+            in("r13") run as *const (),
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    result
+}
+
+/// The raw call of clone. The child jumps to `run(order)` without ever returning into this frame.
+#[cfg(target_arch = "aarch64")]
+unsafe fn clone_call(flags: u64, stack_top: u64, pidfd: &mut i32, order: &mut Order) -> i64 {
+    let result: i64;
+    // SAFETY: see the caller. `stack_top` is 16-byte aligned.
+    unsafe {
+        std::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, xzr",
+            "mov x0, x20",
+            "blr x21",
+            "brk 1",
+            "2:",
+            in("x8") libc::SYS_clone,
+            inlateout("x0") flags => result,
+            in("x1") stack_top,
+            in("x2") pidfd,
+            in("x3") 0,
+            in("x4") 0,
+            in("x20") order,
+            in("x21") run as *const (),
+        );
+    }
+    result
+}
 
 /// The raw call. The child jumps to `run(order)` without ever returning into this frame.
 #[cfg(target_arch = "x86_64")]
@@ -108,16 +192,16 @@ unsafe fn clone3_call(args: &CloneArgs, order: &mut Order) -> i64 {
 }
 
 /// Which side of [`fork_sibling`] runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug)]
 pub enum Fork {
-    /// The process that called, with the new process's id.
-    Caller(i32),
+    /// The process that called, with the new process's id and handle.
+    Caller(i32, OwnedFd),
     /// The new process.
     Sibling,
 }
 
 /// Forks a sibling: a child of the caller's own parent, in new `namespaces`. The way into a pid namespace that setns or unshare
-/// only prepared.
+/// only prepared. Where clone3 is missing the clocks stay as they are.
 ///
 /// # Errors
 /// EINVAL when the process has more than one thread (a fork would then copy locks in unknown states); the errno of clone3.
@@ -126,12 +210,25 @@ pub fn fork_sibling(namespaces: Namespaces) -> io::Result<Fork> {
     if unsafe { libc::unshare(libc::CLONE_THREAD) } != 0 {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
     }
-    let args = CloneArgs { flags: namespaces.bits() | libc::CLONE_PARENT as u64, ..CloneArgs::default() };
-    // SAFETY: without CLONE_VM the child works on a copy of this single-threaded process, so returning from here is safe in both.
-    let result = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) };
+    let mut pidfd: i32 = -1;
+    let flags = (libc::CLONE_PARENT | libc::CLONE_PIDFD) as u64;
+    let result = if lacks(Call::Clone3) {
+        let flags = flags | namespaces.without(Namespaces::TIME).bits();
+        // SAFETY: without CLONE_VM the child works on a copy of this single-threaded process, so returning is safe in both.
+        unsafe { libc::syscall(libc::SYS_clone, flags, 0, &raw mut pidfd, 0, 0) }
+    } else {
+        let args = CloneArgs {
+            flags: flags | namespaces.bits(),
+            pidfd: &raw mut pidfd as u64,
+            ..CloneArgs::default()
+        };
+        // SAFETY: as above.
+        unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<CloneArgs>()) }
+    };
     match result {
         -1 => Err(io::Error::last_os_error()),
         0 => Ok(Fork::Sibling),
-        pid => Ok(Fork::Caller(pid as i32)),
+        // SAFETY: the kernel stored a new descriptor that nobody else owns; the sibling's table was copied before.
+        pid => Ok(Fork::Caller(pid as i32, unsafe { OwnedFd::from_raw_fd(pidfd) })),
     }
 }
