@@ -5,6 +5,7 @@ mod clean;
 mod counts;
 mod crates;
 mod deny;
+mod dist;
 mod fuzz;
 mod guest;
 mod layout;
@@ -23,6 +24,7 @@ usage: cargo xtask <command>
   test [--all] [e2e filter ...]  everything a change must pass; --all adds the long runs
   demo [--keep]                  a pod from registry to kernel, shown step by step (needs root)
   tools [--all]                  install and build what tests and benchmarks need
+  dist                           the shipped programs, into target/dist, and whether they keep their sizes
   tidy                           the house rules: arrows, walls, module comments, unsafe
   deny                           licences, duplicates and sources of every dependency
   fuzz [target] [--seconds N]    give the parsers inputs without end, 180 s each
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         "test" => suite::run(rest),
         "demo" => product::demo(rest),
         "tools" => peers::run(rest),
+        "dist" => dist::run(rest),
         "tidy" => tidy::run(),
         "deny" => deny::run(),
         "fuzz" => fuzz::run(rest),

@@ -10,7 +10,7 @@ mod device;
 mod properties;
 mod wire;
 
-use oci_spec::runtime::LinuxResources;
+use berth_core::oci::LinuxResources;
 
 use crate::error::{CgroupError, Result};
 use crate::group::Plan;

@@ -1,9 +1,6 @@
 //! Capabilities by name and by number.
 
-use std::collections::HashSet;
-use std::hash::BuildHasher;
-
-use oci_spec::runtime::{Capability, LinuxCapabilities};
+use berth_core::oci::{Capabilities, LinuxCapabilities};
 
 /// In the order of their numbers in linux/capability.h.
 const NAMES: [&str; 41] = [
@@ -98,8 +95,8 @@ impl Sets {
     }
 }
 
-fn bits<S: BuildHasher>(set: Option<&HashSet<Capability, S>>) -> u64 {
-    set.into_iter().flatten().filter_map(|c| number(&c.to_string())).fold(0, |bits, n| bits | 1 << n)
+fn bits(set: Option<&Capabilities>) -> u64 {
+    set.into_iter().flatten().filter_map(|c| number(c.as_str())).fold(0, |bits, n| bits | 1 << n)
 }
 
 /// The number of `CAP_NAME` or `NAME`, in any case.
@@ -119,6 +116,7 @@ pub(crate) fn names(bits: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_core::oci::Capability;
 
     #[test]
     fn numbers_are_the_kernels() {
@@ -131,8 +129,7 @@ mod tests {
 
     #[test]
     fn every_name_of_the_types_crate_is_known() {
-        let set: HashSet<Capability> =
-            [Capability::Bpf, Capability::AuditControl, Capability::MacAdmin].into();
+        let set = [Capability::Bpf, Capability::AuditControl, Capability::MacAdmin].into();
         assert_eq!(bits(Some(&set)).count_ones(), 3);
     }
 }

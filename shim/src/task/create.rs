@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use berth_cgroup::Driver;
 use berth_core::log::Stream;
+use berth_core::oci::Spec;
 use berth_proto::shim as wire;
 use berth_runtime::{CgroupArgs, CreateArgs, Created, OverlayPlan, Stdio, Switches, UserLookup};
-use oci_spec::runtime::Spec;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::container::{Container, Parts, watch_to_the_end};
@@ -106,11 +106,11 @@ struct Arguments {
 impl Arguments {
     fn create(self, stdio: Stdio) -> Result<Created, CallError> {
         let mut spec = load(&self.bundle.join("config.json"))?;
-        if let Some(process) = spec.process_mut()
+        if let Some(process) = spec.process.as_mut()
             && process.oom_score_adj().is_none()
         {
             // Nothing said must not mean the shim's own, which is the hardest to kill.
-            process.set_oom_score_adj(Some(0));
+            process.oom_score_adj = Some(0);
         }
         Ok(berth_runtime::create(CreateArgs {
             id: self.id,

@@ -1,6 +1,6 @@
 //! Resources as properties of a unit, so that what systemd writes on a reload is what the files say.
 
-use oci_spec::runtime::{LinuxCpu, LinuxMemory, LinuxResources};
+use berth_core::oci::{LinuxCpu, LinuxMemory, LinuxResources};
 
 use super::wire::Value;
 use crate::error::{CgroupError, Result};

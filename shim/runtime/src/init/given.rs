@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use berth_core::oci::Mount;
 use berth_sys::mount::{Change, set_attributes};
-use oci_spec::runtime::{Mount, MountBuilder};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -87,10 +87,7 @@ fn one(mount: &RootMount, root: &Path) -> Result<(), Failure> {
 fn bind(mount: &RootMount, target: &std::os::fd::OwnedFd, mut options: Options) -> Result<(), Failure> {
     options.bind = Some(options.bind.unwrap_or(true));
     let tree = super::bind::detach(Path::new(&mount.source), &options)?;
-    let shown: Mount = MountBuilder::default()
-        .destination(Path::new("/").join(&mount.target))
-        .build()
-        .map_err(|error| Failure::refused("bind", None, error.to_string()))?;
+    let shown = Mount { destination: Path::new("/").join(&mount.target), ..Mount::default() };
     super::bind::finish(&tree, target, &shown, &options)
 }
 

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use berth_core::oci::Spec;
 use berth_proto::containerd as wire;
 use berth_runtime::{CgroupArgs, CreateArgs, Created, RootMount, Stdio, Switches};
-use oci_spec::runtime::Spec;
 
 use crate::blocking;
 use crate::error::{CallError, Step};
@@ -134,11 +134,11 @@ impl Plan {
     /// Mounts the root file system where containerd looks for it, and builds.
     fn build(self, stdio: Stdio) -> Result<Created, CallError> {
         let mut spec = crate::task::create::load(&self.bundle.join("config.json"))?;
-        if let Some(process) = spec.process_mut()
+        if let Some(process) = spec.process.as_mut()
             && process.oom_score_adj().is_none()
         {
             // Nothing said must not mean the shim's own, which is the hardest to kill.
-            process.set_oom_score_adj(Some(0));
+            process.oom_score_adj = Some(0);
         }
         let root = self.bundle.join("rootfs");
         if !self.mounts.is_empty() {

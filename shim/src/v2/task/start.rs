@@ -4,9 +4,9 @@ use std::sync::{Arc, PoisonError};
 
 use berth_core::Timestamp;
 use berth_core::exit::CODE_UNKNOWN;
+use berth_core::oci::Process as Program;
 use berth_proto::containerd as wire;
 use berth_runtime::{Exec as Started, ExecArgs, ExecProgram};
-use oci_spec::runtime::Process as Program;
 
 use crate::blocking;
 use crate::error::CallError;
