@@ -161,7 +161,7 @@ async fn serve(config: Config, paths: Paths) -> anyhow::Result<()> {
         "berthd serves CRI"
     );
     notify::ready();
-    berth_sys::malloc::trim();
+    tokio::spawn(give_memory_back());
     server::serve(
         app.clone(),
         socket,
@@ -175,6 +175,17 @@ async fn serve(config: Config, paths: Paths) -> anyhow::Result<()> {
     .await?;
     begin::close(&app).await;
     Ok(())
+}
+
+/// Gives the kernel what the allocator keeps, now and then: long after a burst, the free pages between the few that live would
+/// count as the daemon's own, and more of them with every burst.
+async fn give_memory_back() {
+    let mut tick = tokio::time::interval(std::time::Duration::from_secs(30));
+    tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tick.tick().await;
+        berth_sys::malloc::trim();
+    }
 }
 
 /// Does `work`, unless the daemon is told to end before: then it is left where it stands, and the next start goes on.

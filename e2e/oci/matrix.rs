@@ -25,7 +25,7 @@ use berth_e2e::tests;
 use row::Row;
 
 tests![; minutes 60 [
-    a_killed_maker_leaves_nothing_for_ever, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, unified]];
+    a_killed_maker_leaves_nothing_for_ever, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, unified]];
 
 /// Runs the rows of one subject.
 async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
@@ -46,6 +46,10 @@ async fn of_two_at_once_one_is_refused(_context: Context) -> Result<()> {
 
 async fn state_is_private(_context: Context) -> Result<()> {
     tokio::task::spawn_blocking(cli::state_is_private).await?
+}
+
+async fn the_next_of_a_name_is_left_alone(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(cli::the_next_of_a_name_is_left_alone).await?
 }
 
 async fn bad(context: Context) -> Result<()> {

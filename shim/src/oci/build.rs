@@ -11,7 +11,7 @@ use berth_runtime::{CgroupArgs, CreateArgs, Created, Stdio, Switches};
 
 use super::container::started_ticks;
 use super::flags::{Flag, Parsed};
-use super::store::{Place, Record, read_spec};
+use super::store::{Lock, Place, Record, read_spec};
 use super::{About, Global, OciError, console};
 
 pub(crate) const FLAGS: &[Flag] = &[
@@ -27,10 +27,11 @@ pub(crate) const FLAGS: &[Flag] = &[
     Flag::switch("keep", ""),
 ];
 
-/// A container that was just built, and its directory.
+/// A container that was just built, and its directory, which no other command works on yet.
 pub(crate) struct Made {
     pub(crate) created: Created,
     pub(crate) place: Place,
+    pub(crate) lock: Lock,
 }
 
 /// Builds the container; on failure nothing of it stays.
@@ -45,7 +46,7 @@ pub(crate) fn build(
     let bundle = std::fs::canonicalize(&bundle).about("open bundle", &bundle)?;
     let spec = read_spec(&bundle.join("config.json"))?;
     let place = Place::claim(global, id)?;
-    let _lock = place.lock()?;
+    let lock = place.lock()?;
     // Recorded before anything is made: should this process be killed, `delete --force` finds what it left.
     let begun = record(global, id, &bundle, &spec).and_then(|record| place.save(&record).map(|()| record));
     let made = begun.and_then(|record| place.save_spec(&spec).map(|()| record)).and_then(|record| {
@@ -56,12 +57,16 @@ pub(crate) fn build(
         let told = tell(global, flags, &place, record, &mut created);
         let told =
             told.and_then(|()| if listen { Ok(berth_runtime::entrust(&mut created)?) } else { Ok(()) });
-        told.inspect_err(|_| undo(&created)).map(|()| Made { created, place: place.clone() })
+        told.inspect_err(|_| undo(&created)).map(|()| created)
     };
-    made.and_then(tell).inspect_err(|_| {
-        // The first error is the one to tell.
-        let _ = place.remove();
-    })
+    match made.and_then(tell) {
+        Ok(created) => Ok(Made { created, place, lock }),
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = place.remove();
+            Err(error)
+        }
+    }
 }
 
 fn undo(created: &Created) {

@@ -7,7 +7,7 @@ use berth_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies};
 use berth_runtime::Context;
 use serde::Serialize;
 
-use super::store::{Place, Record};
+use super::store::{Lock, Place, Record};
 use super::{Global, OciError};
 
 /// The words of the specification, and `paused`.
@@ -42,6 +42,14 @@ impl Container {
         let place = Place::of(global, id)?;
         let record = place.record()?;
         Ok(Self { place, record })
+    }
+
+    /// The same, as it is while no other command works on it.
+    pub(crate) fn locked(global: &Global, id: &str) -> Result<(Self, Lock), OciError> {
+        let place = Place::of(global, id)?;
+        let lock = place.lock()?;
+        let record = place.record()?;
+        Ok((Self { place, record }, lock))
     }
 
     /// Its first process, if that still lives. A process that has its number by chance is not it.

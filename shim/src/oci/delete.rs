@@ -22,13 +22,18 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
     let flags = flags::parse(FLAGS, args)?;
     let (id, force) = (flags.id()?, flags.is_set("force"));
     let place = Place::of(global, id)?;
-    let container = match Container::load(global, id) {
-        Ok(container) => container,
-        // Half a container, whose maker was killed; or none at all.
+    let _lock = match place.lock_if_there()? {
+        Some(lock) => lock,
+        // There is none, or another call was quicker: that is what was asked for.
+        None if force => return Ok(()),
+        None => return Err(place.unknown()),
+    };
+    let container = match place.record() {
+        Ok(record) => Container { place, record },
+        // Half a container, whose maker was killed.
         Err(_) if force => return place.remove(),
         Err(error) => return Err(error),
     };
-    let _lock = container.place.lock()?;
     if !force {
         container.must_be(&[Status::Stopped, Status::Created])?;
     }

@@ -7,8 +7,7 @@ use super::{Global, OciError, flags};
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(&[], args)?;
-    let container = Container::load(global, flags.id()?)?;
-    let _lock = container.place.lock()?;
+    let (container, _lock) = Container::locked(global, flags.id()?)?;
     container.must_be(&[Status::Created])?;
     container.place.start()?;
     let outcome = berth_runtime::poststart(&container.context()?, container.record.pid);

@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File};
 use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -26,6 +26,19 @@ pub(crate) struct Record {
     pub(crate) systemd: bool,
     pub(crate) cgroup: String,
     pub(crate) owner: String,
+}
+
+/// Keeps other commands off a container while it lives.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Lock {
+    /// Lets others work on the container; the result names its directory for ever, whatever has its name later.
+    pub(crate) fn release(self) -> Result<File, OciError> {
+        rustix::fs::flock(&self.0, rustix::fs::FlockOperation::Unlock)
+            .map_err(|error| OciError::State(format!("release a container's directory: {error}")))?;
+        Ok(self.0)
+    }
 }
 
 /// A container's directory.
@@ -61,13 +74,29 @@ impl Place {
     }
 
     /// Waits until no other command works on the container, and keeps others waiting while the result lives.
-    pub(crate) fn lock(&self) -> Result<File, OciError> {
-        let file = File::open(&self.0).map_err(|_| self.unknown())?;
-        rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).about("lock", &self.0)?;
-        Ok(file)
+    pub(crate) fn lock(&self) -> Result<Lock, OciError> {
+        self.lock_if_there()?.ok_or_else(|| self.unknown())
     }
 
-    fn unknown(&self) -> OciError {
+    /// The same; none where there is no container.
+    pub(crate) fn lock_if_there(&self) -> Result<Option<Lock>, OciError> {
+        match File::open(&self.0) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            // Who waited for a deletion holds a directory without a name; the name may be another container's by now.
+            opened => self.relock(opened.about("open", &self.0)?),
+        }
+    }
+
+    /// The lock again, by the directory that it was on; none if the container was deleted meanwhile.
+    pub(crate) fn relock(&self, dir: File) -> Result<Option<Lock>, OciError> {
+        rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive).about("lock", &self.0)?;
+        let held = dir.metadata().about("look at", &self.0)?;
+        let named = std::fs::symlink_metadata(&self.0);
+        let same = named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino()));
+        Ok(same.then_some(Lock(dir)))
+    }
+
+    pub(crate) fn unknown(&self) -> OciError {
         let id = self.0.file_name().unwrap_or_default().to_string_lossy();
         OciError::State(format!("container {id} does not exist"))
     }
