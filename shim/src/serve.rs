@@ -96,8 +96,8 @@ async fn run(args: &Serve, ready: Option<OwnedFd>) -> Result<(), CallError> {
         // A daemon that has gone meanwhile finds us by the socket, or nobody does and we end.
         let _daemon_gone = File::from(ready).write_all(b"ready\n");
     }
-    tokio::spawn(signals.heed(pod.clone()));
-    tokio::spawn(end_if_unclaimed(pod.clone()));
+    crate::background::spawn(signals.heed(pod.clone()));
+    crate::background::spawn(end_if_unclaimed(pod.clone()));
     let mut ending = pod.ending.subscribe();
     server.serve(&listener, async move { drop(ending.wait_for(|ending| *ending).await) }).await;
     leave(args);

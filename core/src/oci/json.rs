@@ -18,6 +18,7 @@ impl Wrong {
     }
 
     /// What is there instead of `expected`.
+    #[cold]
     pub(super) fn kind(found: &Value, expected: &str) -> Self {
         let found = match found {
             Value::Null => "null".to_owned(),
@@ -31,7 +32,14 @@ impl Wrong {
         Self::new(format!("invalid value: {found}, expected {expected}"))
     }
 
+    /// A word that is none of the known ones.
+    #[cold]
+    pub(super) fn word(found: &Value, known: &[&str]) -> Self {
+        Self::kind(found, &format!("one of {}", known.join(", ")))
+    }
+
     /// Inside the member `key`.
+    #[cold]
     fn within(mut self, key: &str) -> Self {
         let dot = if self.place.is_empty() || self.place.starts_with('[') { "" } else { "." };
         self.place = format!("{key}{dot}{}", self.place);
@@ -39,6 +47,7 @@ impl Wrong {
     }
 
     /// Inside the entry `index`.
+    #[cold]
     fn at(mut self, index: usize) -> Self {
         let dot = if self.place.is_empty() || self.place.starts_with('[') { "" } else { "." };
         self.place = format!("[{index}]{dot}{}", self.place);
@@ -82,10 +91,20 @@ pub(super) fn members(value: Value, expected: &str) -> Result<Map<String, Value>
 
 /// A member that must be there, unless its type says what its absence means.
 pub(super) fn take<T: Json>(members: &mut Map<String, Value>, key: &str) -> Result<T, Wrong> {
-    match members.get_mut(key) {
-        Some(value) => T::read(value.take()).map_err(|wrong| wrong.within(key)),
-        None => T::absent().ok_or_else(|| Wrong::new(format!("missing field `{key}`"))),
+    match find(members, key) {
+        Some(value) => T::read(value).map_err(|wrong| wrong.within(key)),
+        None => T::absent().ok_or_else(|| missing(key)),
     }
+}
+
+#[inline(never)]
+fn find(members: &mut Map<String, Value>, key: &str) -> Option<Value> {
+    members.get_mut(key).map(Value::take)
+}
+
+#[cold]
+fn missing(key: &str) -> Wrong {
+    Wrong::new(format!("missing field `{key}`"))
 }
 
 /// A member whose absence means the default.
@@ -93,13 +112,19 @@ pub(super) fn take_or_default<T: Json + Default>(
     members: &mut Map<String, Value>,
     key: &str,
 ) -> Result<T, Wrong> {
-    if members.contains_key(key) { take(members, key) } else { Ok(T::default()) }
+    find(members, key)
+        .map_or_else(|| Ok(T::default()), |value| T::read(value).map_err(|wrong| wrong.within(key)))
+}
+
+#[inline(never)]
+fn insert(members: &mut Map<String, Value>, key: &str, value: Value) {
+    members.insert(key.to_owned(), value);
 }
 
 /// Writes a member.
 pub(super) fn put<T: Json>(members: &mut Map<String, Value>, key: &str, value: &T) {
     if !value.is_absent() {
-        members.insert(key.to_owned(), value.write());
+        insert(members, key, value.write());
     }
 }
 
@@ -193,7 +218,11 @@ impl<T: Json> Json for Vec<T> {
 
 impl<T: Json + Ord> Json for BTreeSet<T> {
     fn read(value: Value) -> Result<Self, Wrong> {
-        Vec::read(value).map(Self::from_iter)
+        let mut all = Self::new();
+        Vec::read(value)?.into_iter().for_each(|entry| {
+            all.insert(entry);
+        });
+        Ok(all)
     }
 
     fn write(&self) -> Value {
@@ -212,6 +241,8 @@ impl<T: Json> Json for BTreeMap<String, T> {
     }
 
     fn write(&self) -> Value {
-        Value::Object(self.iter().map(|(key, value)| (key.clone(), value.write())).collect())
+        let mut members = Map::new();
+        self.iter().for_each(|(key, value)| insert(&mut members, key, value.write()));
+        Value::Object(members)
     }
 }

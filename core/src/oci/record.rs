@@ -59,16 +59,15 @@ macro_rules! words {
 
         impl $name {
             const ALL: &[Self] = &[$(Self::$variant),*];
+            const WORDS: &[&str] = &[$($word),*];
 
             /// The word.
             pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $word,)*
-                }
+                Self::WORDS[self as usize]
             }
 
             fn from_word(word: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|known| known.as_str() == word)
+                $crate::oci::record::position(Self::WORDS, word).and_then(|at| Self::ALL.get(at).copied())
             }
         }
 
@@ -85,11 +84,8 @@ macro_rules! json_words {
     ($($name:ident),* $(,)?) => {$(
         impl $crate::oci::json::Json for $name {
             fn read(value: serde_json::Value) -> Result<Self, $crate::oci::json::Wrong> {
-                value.as_str().and_then(Self::from_word).ok_or_else(|| {
-                    let known: Vec<&str> = Self::ALL.iter().map(|known| known.as_str()).collect();
-                    let expected = format!("one of {}", known.join(", "));
-                    $crate::oci::json::Wrong::kind(&value, &expected)
-                })
+                let word = value.as_str().and_then(Self::from_word);
+                word.ok_or_else(|| $crate::oci::json::Wrong::word(&value, Self::WORDS))
             }
 
             fn write(&self) -> serde_json::Value {
@@ -115,6 +111,12 @@ macro_rules! serde {
             }
         }
     };
+}
+
+/// Which of the words it is.
+#[inline(never)]
+pub(super) fn position(words: &[&str], word: &str) -> Option<usize> {
+    words.iter().position(|known| *known == word)
 }
 
 pub(super) use {json_words, record, serde, words};

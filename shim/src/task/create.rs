@@ -71,7 +71,7 @@ async fn enter(pod: &Arc<Pod>, claim: Claim, container: Container) -> wire::Crea
     let container = Arc::new(container);
     oom::watch(pod, &container).await;
     claim.fill(container.clone());
-    tokio::spawn(watch_to_the_end(pod.clone(), container.clone()));
+    crate::background::spawn(watch_to_the_end(pod.clone(), container.clone()));
     wire::CreateResponse { pid: container.pid.unsigned_abs(), user: Some(user_to_wire(&container)) }
 }
 

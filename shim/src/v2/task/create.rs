@@ -82,7 +82,7 @@ async fn begin(shim: &Arc<Shim>, claim: Claim, container: Arc<Container>) {
     watch_memory(shim, &container).await;
     claim.fill(container.clone());
     let first = container.first.clone();
-    tokio::spawn(watch_to_the_end(shim.clone(), container, first));
+    crate::background::spawn(watch_to_the_end(shim.clone(), container, first));
 }
 
 fn tell(shim: &Shim, request: wire::CreateTaskRequest, pid: u32) {

@@ -65,7 +65,7 @@ async fn further(shim: &Arc<Shim>, container: &Arc<Container>, exec: &Arc<Exec>)
         Ok(pid) => {
             *process.life() = Life::Running(pid);
             shim.events.exec_started(&container.id, &process.exec_id, pid.unsigned_abs());
-            tokio::spawn(watch_to_the_end(shim.clone(), container.clone(), process.clone()));
+            crate::background::spawn(watch_to_the_end(shim.clone(), container.clone(), process.clone()));
             Ok(pid.unsigned_abs())
         }
         Err(error) => {
