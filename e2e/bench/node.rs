@@ -48,15 +48,13 @@ pub(crate) async fn run(size: &Size) -> anyhow::Result<String> {
 
 async fn measure(size: &Size, sides: &[Side]) -> anyhow::Result<String> {
     let facts = machine::describe(sides).await?;
-    println!("{} pods, {} at a time, each side in turn", size.pods, size.at_once);
-    let filled = fill::all(sides, size.pods, size.at_once).await?;
-    let mut looked = Vec::new();
-    for (side, filled) in sides.iter().zip(&filled) {
-        looked.push(look::at(side, filled).await?);
-    }
-    let mut emptied = Vec::new();
-    for (side, filled) in sides.iter().zip(&filled) {
-        emptied.push(fill::empty(side, filled, size.at_once).await?);
+    println!("{} pods, {} at a time, one side after the other", size.pods, size.at_once);
+    let (mut filled, mut looked, mut emptied) = (Vec::new(), Vec::new(), Vec::new());
+    for side in sides {
+        let full = fill::fill(side, size.pods, size.at_once).await?;
+        looked.push(look::at(side, &full).await?);
+        emptied.push(fill::empty(side, &full, size.at_once).await?);
+        filled.push(full);
     }
     Ok(text(size, sides, &facts, &filled, &looked, &emptied))
 }
@@ -91,8 +89,8 @@ fn text(
     row("daemon, MiB PSS", |l| l.daemon_mib);
     row("daemon at rest, CPU ms in 10 s", |l| l.cpu_ms);
     format!(
-        "## A full node\n\n{} pods of one container, {} at a time; the sides take turns batch by batch. The CNI sides have \
-         the same configuration (bridge, host-local, portmap) and the same plugins. At the end every pod was ready and \
+        "## A full node\n\n{} pods of one container, {} at a time; each side in turn has the machine, whole and empty, for \
+         itself. The CNI sides have the same configuration (bridge, host-local, portmap) and the same plugins. At the end every pod was ready and \
          every container running on every side.\n\n    cargo xtask bench node\n\n{}\n{}\nWith all pods there:\n\n{}",
         size.pods,
         size.at_once,

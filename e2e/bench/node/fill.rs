@@ -41,19 +41,17 @@ impl Filled {
     }
 }
 
-/// Fills every side, batch by batch in turn.
-pub(crate) async fn all(sides: &[Side], pods: usize, at_once: usize) -> anyhow::Result<Vec<Filled>> {
-    let mut filled: Vec<Filled> = sides.iter().map(|_| Filled::default()).collect();
+/// Fills a side, batch by batch.
+pub(crate) async fn fill(side: &Side, pods: usize, at_once: usize) -> anyhow::Result<Filled> {
+    let mut filled = Filled::default();
     for first in (0..pods).step_by(at_once) {
-        for (side, filled) in sides.iter().zip(&mut filled) {
-            let begun = Instant::now();
-            let batch = (first..pods.min(first + at_once)).map(|number| start(side, number));
-            let batch = try_join_all(batch).await.with_context(|| side.name.to_owned())?;
-            filled.whole += begun.elapsed();
-            for pod in batch {
-                pod.took.iter().for_each(|(name, time)| filled.samples.keep(name, *time));
-                filled.pods.push(pod);
-            }
+        let begun = Instant::now();
+        let batch = (first..pods.min(first + at_once)).map(|number| start(side, number));
+        let batch = try_join_all(batch).await.with_context(|| side.name.to_owned())?;
+        filled.whole += begun.elapsed();
+        for pod in batch {
+            pod.took.iter().for_each(|(name, time)| filled.samples.keep(name, *time));
+            filled.pods.push(pod);
         }
     }
     Ok(filled)
