@@ -28,7 +28,8 @@ usage: cargo xtask <command>
   tidy                           the house rules: arrows, walls, module comments, unsafe
   deny                           licences, duplicates and sources of every dependency
   fuzz [target] [--seconds N]    give the parsers inputs without end, 180 s each
-  bench SUBJECT                  Berth beside its peers: pod, node or runtime; writes its section of BENCHMARKS.md (needs root)
+  bench SUBJECT                  Berth beside its peers: pod, node or runtime [--without PEER]; writes its section of BENCHMARKS.md (needs root)
+  bench trace                    where the time of a container goes; writes docs/performance.md (needs root)
   clean                          take down what killed test runs left behind (needs root)
 ";
 

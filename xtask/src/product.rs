@@ -24,14 +24,20 @@ pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
     let wanted: &[&str] = match subject {
         "pod" => &["critools", "containerd", "runc"],
         "node" => &["critools", "containerd", "runc", "cni"],
-        "runtime" => &["runc"],
-        _ => bail!("bench {subject:?}? There are: pod, node, runtime"),
+        "runtime" | "trace" => &["runc"],
+        _ => bail!("bench {subject:?}? There are: pod, node, runtime, trace"),
     };
     need_root("Benchmarks start container runtimes")?;
     peers::run(&wanted.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
     if subject == "runtime" {
         crate::apt::for_benchmarks()?;
-        crate::crates::run()?;
+        // Minutes of compiling on two cores.
+        if !rest.iter().any(|arg| arg == "youki") {
+            crate::crates::run()?;
+        }
+    }
+    if subject == "trace" {
+        crate::apt::need(&["strace"])?;
     }
     dist::build()?;
     process::run(process::cargo("build").args([
@@ -42,9 +48,10 @@ pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
         "berth-e2e",
         "--bins",
     ]))?;
+    let report = if subject == "trace" { "docs/performance.md" } else { "BENCHMARKS.md" };
     let mut program = Command::new(dist::folder()?.join("berth-bench"));
     program.arg(subject).args(rest).env("BERTH_E2E_TOOLS", layout::tools());
-    process::run(program.env("BERTH_E2E_REPORT", layout::root().join("BENCHMARKS.md")))
+    process::run(program.env("BERTH_E2E_REPORT", layout::root().join(report)))
 }
 
 fn build() -> anyhow::Result<()> {
