@@ -160,6 +160,9 @@ async fn serve(config: Config, paths: Paths) -> anyhow::Result<()> {
         driver = crate::driver::name(app.driver),
         "berthd serves CRI"
     );
+    for text in berth_sys::missing() {
+        tracing::warn!("{text}");
+    }
     notify::ready();
     tokio::spawn(give_memory_back());
     server::serve(

@@ -18,6 +18,8 @@ mod say;
 mod serve;
 mod service;
 mod shutdown;
+mod signals;
+mod slots;
 mod task;
 mod tree;
 mod v2;

@@ -13,7 +13,6 @@ use berth_cgroup::Hierarchies;
 use berth_proto::shim::{Dispatch, FRAME_MAX, SERVICE};
 use berth_proto::ttrpc::{Server, socket};
 use tokio::net::UnixListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::Serve;
 use crate::error::{CallError, Step};
@@ -21,6 +20,7 @@ use crate::journal::{FILE_NAME, Journal};
 use crate::pod::Pod;
 use crate::service::Shim;
 use crate::shutdown::shutdown;
+use crate::signals::Signals;
 
 /// A thread for blocking work ends after this much idleness: an idle shim has one thread.
 const THREAD_IDLE: Duration = Duration::from_millis(100);
@@ -96,7 +96,12 @@ async fn run(args: &Serve, ready: Option<OwnedFd>) -> Result<(), CallError> {
         // A daemon that has gone meanwhile finds us by the socket, or nobody does and we end.
         let _daemon_gone = File::from(ready).write_all(b"ready\n");
     }
-    crate::background::spawn(signals.heed(pod.clone()));
+    let asked = pod.clone();
+    crate::background::spawn(signals.heed(pod.reaper.clone(), async move || {
+        if asked.is_empty() {
+            end(&asked).await;
+        }
+    }));
     crate::background::spawn(end_if_unclaimed(pod.clone()));
     let mut ending = pod.ending.subscribe();
     server.serve(&listener, async move { drop(ending.wait_for(|ending| *ending).await) }).await;
@@ -158,43 +163,5 @@ async fn end_if_unclaimed(pod: Arc<Pod>) {
 async fn end(pod: &Arc<Pod>) {
     if let Err(error) = shutdown(pod).await {
         crate::say!("ending: {error}");
-    }
-}
-
-/// The signals that mean something here.
-struct Signals {
-    child: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Signals> {
-        Ok(Signals {
-            child: signal(SignalKind::child())?,
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// Reaps strays. A request to end is heeded only by a shim that owns nothing: containers are ended by their
-    /// daemon, not by whoever signals everything he sees.
-    async fn heed(mut self, pod: Arc<Pod>) {
-        loop {
-            tokio::select! {
-                _ = self.child.recv() => pod.reaper.sweep(),
-                _ = self.hangup.recv() => {}
-                _ = self.interrupt.recv() => Self::end_if_empty(&pod).await,
-                _ = self.terminate.recv() => Self::end_if_empty(&pod).await,
-            }
-        }
-    }
-
-    async fn end_if_empty(pod: &Arc<Pod>) {
-        if pod.is_empty() {
-            end(pod).await;
-        }
     }
 }

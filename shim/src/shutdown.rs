@@ -17,12 +17,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 pub(crate) async fn shutdown(pod: &Arc<Pod>) -> Result<(), CallError> {
     pod.closing.store(true, Ordering::Relaxed);
     let built = async {
-        while pod.is_creating() {
+        while pod.containers.is_creating() {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     };
     tokio::time::timeout(BUILD_MAX, built).await.map_err(|_| CallError::Building)?;
     let removals: Vec<_> = pod
+        .containers
         .all()
         .into_iter()
         .map(|container| {

@@ -181,54 +181,9 @@ fn mask(line: &str) -> Result<u64, Error> {
 
 fn bounding() -> Result<Vec<String>, Error> {
     let mask = mask("CapBnd")?;
-    let names = CAPABILITIES.iter().enumerate().filter(|(bit, _)| mask & (1 << bit) != 0);
+    let names = berth_core::capability::NAMES.iter().enumerate().filter(|(bit, _)| mask & (1 << bit) != 0);
     Ok(names.map(|(_, name)| format!("CAP_{name}")).collect())
 }
-
-/// Names in the kernel's order.
-const CAPABILITIES: [&str; 41] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-];
 
 /// Without CAP_SYS_RESOURCE nobody can be given less than the daemon has itself.
 fn oom_floor() -> Option<i64> {

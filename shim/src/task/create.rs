@@ -17,7 +17,8 @@ use crate::error::{CallError, Step};
 use crate::io::log_file::LogFile;
 use crate::io::pump::Output;
 use crate::oom::OomCounter;
-use crate::pod::{Claim, Pod};
+use crate::pod::Pod;
+use crate::slots::Claim;
 use crate::{blocking, oom};
 
 /// Builds a container.
@@ -35,7 +36,7 @@ pub(crate) async fn create(
 
 async fn build(
     pod: Arc<Pod>,
-    claim: Claim,
+    claim: Claim<Container>,
     request: wire::CreateRequest,
 ) -> Result<wire::CreateResponse, CallError> {
     let line_max = usize::try_from(request.log_line_max).unwrap_or(0);
@@ -67,7 +68,7 @@ async fn build(
     Ok(enter(&pod, claim, Container::new(parts)).await)
 }
 
-async fn enter(pod: &Arc<Pod>, claim: Claim, container: Container) -> wire::CreateResponse {
+async fn enter(pod: &Arc<Pod>, claim: Claim<Container>, container: Container) -> wire::CreateResponse {
     let container = Arc::new(container);
     oom::watch(pod, &container).await;
     claim.fill(container.clone());

@@ -22,7 +22,7 @@ pub(crate) async fn delete(
     pod: Arc<Pod>,
     request: wire::DeleteRequest,
 ) -> Result<wire::DeleteResponse, CallError> {
-    let container = match pod.find(&request.id) {
+    let container = match pod.containers.find(&request.id) {
         Ok(container) => container,
         Err(CallError::Unknown(_)) => return Ok(wire::DeleteResponse { exit: None }),
         Err(error) => return Err(error),
@@ -38,7 +38,7 @@ pub(crate) async fn remove(pod: &Pod, container: &Arc<Container>) -> Result<(), 
     }
     container.until_stopped(DEATH_MAX).await?;
     let _turn = container.turn.lock().await;
-    if !pod.find(&container.id).is_ok_and(|found| Arc::ptr_eq(&found, container)) {
+    if !pod.containers.find(&container.id).is_ok_and(|found| Arc::ptr_eq(&found, container)) {
         // Another call was quicker.
         return Ok(());
     }
@@ -52,6 +52,6 @@ pub(crate) async fn remove(pod: &Pod, container: &Arc<Container>) -> Result<(), 
     }
     // All that held the streams is gone: what is in them is the last of it.
     container.output.finish(LAST_OUTPUT_MAX).await;
-    pod.forget(&container.id);
+    pod.containers.forget(&container.id);
     Ok(())
 }

@@ -31,7 +31,7 @@ pub(crate) async fn exec_sync(
     pod: Arc<Pod>,
     request: wire::ExecSyncRequest,
 ) -> Result<wire::ExecSyncResponse, CallError> {
-    let container = pod.find(&request.id)?;
+    let container = pod.containers.find(&request.id)?;
     container.require_running()?;
     if request.argv.first().is_none_or(String::is_empty) {
         return Err(CallError::request("argv", "names no program"));

@@ -12,7 +12,7 @@ const SIGNAL_MAX: u32 = 64;
 
 /// Signals a container. Waits for nothing and takes no turn, so that it works while anything else is under way.
 pub(crate) async fn kill(pod: Arc<Pod>, request: wire::KillRequest) -> Result<wire::KillResponse, CallError> {
-    let container = pod.find(&request.id)?;
+    let container = pod.containers.find(&request.id)?;
     let signal = i32::try_from(request.signal)
         .ok()
         .filter(|_| (1..=SIGNAL_MAX).contains(&request.signal))

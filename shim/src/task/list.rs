@@ -12,7 +12,9 @@ use crate::task::create::user_to_wire;
 
 /// Every container, sorted by id.
 pub(crate) fn list(pod: &Arc<Pod>) -> wire::ListResponse {
-    wire::ListResponse { containers: pod.all().iter().map(|container| describe(container)).collect() }
+    wire::ListResponse {
+        containers: pod.containers.all().iter().map(|container| describe(container)).collect(),
+    }
 }
 
 fn describe(container: &Container) -> wire::ContainerState {

@@ -12,7 +12,7 @@ pub(crate) async fn reopen_log(
     pod: Arc<Pod>,
     request: wire::ReopenLogRequest,
 ) -> Result<wire::ReopenLogResponse, CallError> {
-    let output = &pod.find(&request.id)?.output;
+    let output = &pod.containers.find(&request.id)?.output;
     output.reopen().await.step(|| format!("open log {}", output.path().display()))?;
     Ok(wire::ReopenLogResponse {})
 }

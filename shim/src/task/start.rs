@@ -15,7 +15,7 @@ pub(crate) async fn start(
     pod: Arc<Pod>,
     request: wire::StartRequest,
 ) -> Result<wire::StartResponse, CallError> {
-    let container = pod.find(&request.id)?;
+    let container = pod.containers.find(&request.id)?;
     // The exit of a program that ends at once is told after this call has set the state, not before.
     let turn = container.turn.clone().lock_owned().await;
     let phase = container.phase().clone();

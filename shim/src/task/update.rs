@@ -14,7 +14,7 @@ pub(crate) async fn update(
     pod: Arc<Pod>,
     request: wire::UpdateRequest,
 ) -> Result<wire::UpdateResponse, CallError> {
-    let container = pod.find(&request.id)?;
+    let container = pod.containers.find(&request.id)?;
     let resources: LinuxResources = serde_json::from_slice(&request.resources)
         .map_err(|error| CallError::request("resources", error.to_string()))?;
     if let Some(refusal) = stopped(&container) {

@@ -10,7 +10,6 @@ use berth_cgroup::Hierarchies;
 use berth_core::Timestamp;
 use berth_proto::containerd::{Dispatch, TASK_V2, TASK_V3, Time};
 use berth_proto::ttrpc::Server;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::events::Events;
 use super::flags::Flags;
@@ -18,6 +17,7 @@ use super::shim::Shim;
 use super::task::Tasks;
 use super::{About, V2Error};
 use crate::serve::{event_loop, prepare_process};
+use crate::signals::Signals;
 
 /// The descriptor on which the socket already listens.
 const LISTENER_FD: i32 = 3;
@@ -71,7 +71,8 @@ async fn run(flags: &Flags, listener: UnixListener) -> Result<(), V2Error> {
         .service(TASK_V3, tasks);
     let delivery = crate::background::spawn(events.clone().deliver());
     let signals = Signals::new().about(|| "watch signals".to_owned())?;
-    crate::background::spawn(signals.heed(shim.clone()));
+    let asked = shim.clone();
+    crate::background::spawn(signals.heed(shim.reaper.clone(), async move || _ = asked.end_if_empty()));
     crate::background::spawn(end_if_unclaimed(shim.clone()));
     let mut ending = shim.ending.subscribe();
     let stop = async move {
@@ -95,36 +96,6 @@ async fn end_if_unclaimed(shim: Arc<Shim>) {
     tokio::time::sleep(UNCLAIMED_MAX).await;
     if !shim.claimed.load(Ordering::Relaxed) && shim.end_if_empty() {
         crate::say!("containerd never spoke to this shim: ending");
-    }
-}
-
-/// The signals that mean something here. A shim that has containers is ended by containerd alone.
-struct Signals {
-    child: Signal,
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Signals> {
-        Ok(Signals {
-            child: signal(SignalKind::child())?,
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    async fn heed(mut self, shim: Arc<Shim>) {
-        loop {
-            tokio::select! {
-                _ = self.child.recv() => shim.reaper.sweep(),
-                _ = self.hangup.recv() => {}
-                _ = self.interrupt.recv() => drop(shim.end_if_empty()),
-                _ = self.terminate.recv() => drop(shim.end_if_empty()),
-            }
-        }
     }
 }
 

@@ -80,6 +80,9 @@ struct Host {
     override_path: bool,
     header: Option<toml::map::Map<String, toml::Value>>,
     dial_timeout: Option<String>,
+    /// What we do not know: a misspelt key would be the reason of a failure that nobody finds.
+    #[serde(flatten)]
+    others: Table,
 }
 
 /// The endpoints of `host`, mirrors first, the registry itself last. Without a file for it, the registry alone.
@@ -158,6 +161,9 @@ fn parse(text: &str, path: &Path, host: &str, own: bool) -> Result<Vec<Endpoint>
 
 fn endpoint(text: &str, settings: Host, path: &Path) -> Result<Endpoint, HostsError> {
     let bad = |why: &str| HostsError::Value { path: path.into(), key: text.to_owned(), why: why.to_owned() };
+    for key in settings.others.keys() {
+        tracing::warn!(file = %path.display(), host = text, key, "unknown key is passed over");
+    }
     let full = match text.split_once("://") {
         Some(_) => text.to_owned(),
         None => format!("{}://{text}", default_scheme(text.split('/').next().unwrap_or_default()).as_str()),

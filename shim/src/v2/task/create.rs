@@ -10,11 +10,12 @@ use berth_runtime::{CgroupArgs, CreateArgs, Created, RootMount, Stdio, Switches}
 use crate::blocking;
 use crate::error::{CallError, Step};
 use crate::oci::container::started_ticks;
+use crate::slots::Claim;
 use crate::v2::container::{Container, watch_memory, watch_to_the_end};
 use crate::v2::options::Options;
 use crate::v2::process::{Handles, Life, Process};
 use crate::v2::record::{self, Record};
-use crate::v2::shim::{Claim, Shim};
+use crate::v2::shim::Shim;
 use crate::v2::stdio::{Ends, Kept, Paths};
 use crate::v2::task::delete::undo;
 
@@ -78,7 +79,7 @@ async fn enter(
     Ok(Arc::new(Container::new(bundle, first, built)))
 }
 
-async fn begin(shim: &Arc<Shim>, claim: Claim, container: Arc<Container>) {
+async fn begin(shim: &Arc<Shim>, claim: Claim<Container>, container: Arc<Container>) {
     watch_memory(shim, &container).await;
     claim.fill(container.clone());
     let first = container.first.clone();

@@ -81,7 +81,7 @@ async fn first(shim: &Arc<Shim>, container: &Arc<Container>) -> Result<(), CallE
         Ok(())
     })
     .await?;
-    shim.forget(&container.id);
+    shim.containers.forget(&container.id);
     Ok(())
 }
 
