@@ -53,6 +53,8 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<String> {
     let runtimes = [Runtime::Runc, Runtime::Berth];
     let all = runtimes.iter().map(|runtime| traced(*runtime)).collect::<anyhow::Result<Vec<_>>>()?;
     let mut page = HEAD.to_owned();
+    let load = std::fs::read_to_string("/proc/loadavg")?;
+    writeln!(page, "\nLoad average while it was written: {}.", load.split(' ').next().unwrap_or("?"))?;
     writeln!(page, "\n## System calls, with those of the child that builds the container and of `true`\n")?;
     page.push_str(&counts(&runtimes, &all));
     let ours = all.last().context("nobody was traced")?;
