@@ -279,7 +279,7 @@ fn namespace_words(change: impl FnOnce(&mut Case)) -> String {
 
 #[test]
 fn namespaces_follow_the_modes() {
-    let pod = "mnt:own net:/run/netns/berth-1 ipc:/proc/7/fd/1 uts:/proc/7/fd/2";
+    let pod = "mount:own network:/run/netns/berth-1 ipc:/proc/7/fd/1 uts:/proc/7/fd/2";
     let pid = |mode: NamespaceMode| move |case: &mut Case| case.config.security.namespaces.pid = mode;
     assert_eq!(namespace_words(pid(NamespaceMode::Pod)), format!("{pod} pid:/proc/7/fd/3"));
     assert_eq!(namespace_words(pid(NamespaceMode::Container)), format!("{pod} pid:own"));
@@ -295,7 +295,7 @@ fn namespaces_follow_the_modes() {
             live.namespaces = NamespacePaths::default();
         }
     };
-    assert_eq!(namespace_words(host), "mnt:own");
+    assert_eq!(namespace_words(host), "mount:own");
     let unified = |case: &mut Case| case.facts.unified = true;
     assert!(namespace_words(unified).ends_with("cgroup:own"));
 }
