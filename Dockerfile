@@ -4,7 +4,7 @@
 FROM rust:1.95-bookworm AS build
 WORKDIR /src
 COPY . .
-RUN cargo build --locked --profile dist --bin berthd --bin berth-shim
+RUN cargo xtask dist
 RUN target/dist/berthd man > berthd.8 && target/dist/berthd man berth-config.toml.5 > berth-config.toml.5
 
 FROM golang:1.26-bookworm AS go

@@ -1,5 +1,5 @@
 //! What every part of Berth shares and nothing else: ids, times, log records, exit records, error classes,
-//! profile texts, fault points. No I/O beyond asking the kernel for random bytes and the time.
+//! profile texts, the words of OCI, fault points. No I/O beyond asking the kernel for random bytes and the time.
 
 pub mod capability;
 pub mod error;
@@ -7,6 +7,7 @@ pub mod exit;
 pub mod fault;
 pub mod id;
 pub mod log;
+pub mod oci;
 pub mod profile;
 pub mod time;
 

@@ -8,6 +8,7 @@ mod runtime;
 mod side;
 mod table;
 mod timing;
+mod trace;
 
 use anyhow::{Context, bail};
 use std::process::ExitCode;
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
 
 fn run() -> anyhow::Result<()> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let Some((subject, rest)) = args.split_first() else { bail!("bench what? pod, node or runtime") };
+    let Some((subject, rest)) = args.split_first() else { bail!("bench what? pod, node, runtime or trace") };
     if !rustix::process::geteuid().is_root() {
         bail!("container runtimes are started: run it as root");
     }
@@ -34,11 +35,16 @@ fn run() -> anyhow::Result<()> {
         "pod" => tokio.block_on(pod::run(&pod::Size::read(rest)?))?,
         "node" => tokio.block_on(node::run(&node::Size::read(rest)?))?,
         "runtime" => runtime::run(&runtime::Size::read(rest)?)?,
-        other => bail!("bench what? pod, node or runtime, not {other:?}"),
+        "trace" => trace::run(rest)?,
+        other => bail!("bench what? pod, node, runtime or trace, not {other:?}"),
     };
     println!("\n{text}");
     if let Some(path) = std::env::var_os("BERTH_E2E_REPORT") {
-        report::put(path.as_ref(), subject, &text)?;
+        match subject.as_str() {
+            // A page of its own.
+            "trace" => std::fs::write(&path, &text)?,
+            subject => report::put(path.as_ref(), subject, &text)?,
+        }
         println!("written to {}", std::path::Path::new(&path).display());
     }
     Ok(())

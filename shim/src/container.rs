@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use berth_cgroup::{Cgroup, CgroupError, CgroupPath};
 use berth_core::Timestamp;
+use berth_core::oci::{LinuxNamespace, LinuxNamespaceType, Spec};
 use berth_runtime::{Created, ResolvedUser};
-use oci_spec::runtime::{LinuxNamespace, LinuxNamespaceType, Spec};
 use tokio::sync::{RwLock, watch};
 
 use crate::blocking;

@@ -2,6 +2,7 @@
 //! binary.
 
 mod args;
+mod background;
 mod blocking;
 mod container;
 mod error;

@@ -59,16 +59,8 @@ pub(crate) enum OciError {
     Json {
         /// The file.
         path: String,
-        /// Line, column and reason.
+        /// Line and column or the place in it, and the reason.
         error: serde_json::Error,
-    },
-    /// JSON whose content cannot be understood, with the place in it.
-    #[error("{file}: {error}")]
-    Place {
-        /// The file.
-        file: String,
-        /// The path inside, and the reason.
-        error: serde_path_to_error::Error<serde_json::Error>,
     },
     /// The runtime's word.
     #[error("{0}")]
@@ -98,11 +90,7 @@ impl<T, E: Into<std::io::Error>> About<T> for Result<T, E> {
 
 /// Reads JSON that somebody else wrote; a refusal names the place in it.
 pub(crate) fn from_json<T: serde::de::DeserializeOwned>(file: &str, text: &[u8]) -> Result<T, OciError> {
-    let mut json = serde_json::Deserializer::from_slice(text);
-    let value = serde_path_to_error::deserialize(&mut json)
-        .map_err(|error| OciError::Place { file: file.to_owned(), error })?;
-    json.end().map_err(|error| OciError::Json { path: file.to_owned(), error })?;
-    Ok(value)
+    serde_json::from_slice(text).map_err(|error| OciError::Json { path: file.to_owned(), error })
 }
 
 /// What the flags before the command say.

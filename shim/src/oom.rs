@@ -77,7 +77,7 @@ pub(crate) fn follow(
 ) -> std::io::Result<()> {
     let interest = if watch.is_priority() { Interest::PRIORITY } else { Interest::READABLE };
     let watch = watched(Watched(watch), interest)?;
-    tokio::spawn(async move {
+    crate::background::spawn(async move {
         tokio::select! {
             () = look_when_told(watch, interest, look) => {}
             () = end => {}

@@ -97,12 +97,12 @@ async fn run(args: &Serve, ready: Option<OwnedFd>) -> Result<(), CallError> {
         let _daemon_gone = File::from(ready).write_all(b"ready\n");
     }
     let asked = pod.clone();
-    tokio::spawn(signals.heed(pod.reaper.clone(), async move || {
+    crate::background::spawn(signals.heed(pod.reaper.clone(), async move || {
         if asked.is_empty() {
             end(&asked).await;
         }
     }));
-    tokio::spawn(end_if_unclaimed(pod.clone()));
+    crate::background::spawn(end_if_unclaimed(pod.clone()));
     let mut ending = pod.ending.subscribe();
     server.serve(&listener, async move { drop(ending.wait_for(|ending| *ending).await) }).await;
     leave(args);

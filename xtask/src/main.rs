@@ -5,6 +5,7 @@ mod clean;
 mod counts;
 mod crates;
 mod deny;
+mod dist;
 mod fuzz;
 mod guest;
 mod layout;
@@ -23,10 +24,12 @@ usage: cargo xtask <command>
   test [--all] [e2e filter ...]  everything a change must pass; --all adds the long runs
   demo [--keep]                  a pod from registry to kernel, shown step by step (needs root)
   tools [--all]                  install and build what tests and benchmarks need
+  dist                           the shipped programs, into target/dist, and whether they keep their sizes
   tidy                           the house rules: arrows, walls, module comments, unsafe
   deny                           licences, duplicates and sources of every dependency
   fuzz [target] [--seconds N]    give the parsers inputs without end, 180 s each
-  bench SUBJECT                  Berth beside its peers: pod, node or runtime; writes its section of BENCHMARKS.md (needs root)
+  bench SUBJECT                  Berth beside its peers: pod, node or runtime [--without PEER]; writes its section of BENCHMARKS.md (needs root)
+  bench trace                    where the time of a container goes; writes docs/performance.md (needs root)
   clean                          take down what killed test runs left behind (needs root)
 ";
 
@@ -40,6 +43,7 @@ fn main() -> ExitCode {
         "test" => suite::run(rest),
         "demo" => product::demo(rest),
         "tools" => peers::run(rest),
+        "dist" => dist::run(rest),
         "tidy" => tidy::run(),
         "deny" => deny::run(),
         "fuzz" => fuzz::run(rest),

@@ -1,6 +1,6 @@
 //! The demo and the benchmarks: programs of e2e, built with the product and run on it.
 
-use crate::{layout, peers, process};
+use crate::{dist, layout, peers, process};
 use anyhow::bail;
 use std::process::Command;
 
@@ -13,7 +13,7 @@ pub(crate) fn demo(args: &[String]) -> anyhow::Result<()> {
     }
     need_root("The demo makes namespaces, mounts, cgroups and a bridge")?;
     peers::run(&["critools".to_owned()])?;
-    build("release")?;
+    build()?;
     let program = layout::binaries()?.join("berth-demo");
     process::run(Command::new(program).args(args).env("BERTH_E2E_TOOLS", layout::tools()))
 }
@@ -24,25 +24,38 @@ pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
     let wanted: &[&str] = match subject {
         "pod" => &["critools", "containerd", "runc"],
         "node" => &["critools", "containerd", "runc", "cni"],
-        "runtime" => &["runc"],
-        _ => bail!("bench {subject:?}? There are: pod, node, runtime"),
+        "runtime" | "trace" => &["runc"],
+        _ => bail!("bench {subject:?}? There are: pod, node, runtime, trace"),
     };
     need_root("Benchmarks start container runtimes")?;
     peers::run(&wanted.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())?;
     if subject == "runtime" {
         crate::apt::for_benchmarks()?;
-        crate::crates::run()?;
+        // Minutes of compiling on two cores.
+        if !rest.iter().any(|arg| arg == "youki") {
+            crate::crates::run()?;
+        }
     }
-    build("dist")?;
-    let binaries = layout::binaries()?;
-    let dist = binaries.parent().unwrap_or(&binaries).join("dist");
-    let mut program = Command::new(dist.join("berth-bench"));
+    if subject == "trace" {
+        crate::apt::need(&["strace"])?;
+    }
+    dist::build()?;
+    process::run(process::cargo("build").args([
+        "--quiet",
+        "--profile",
+        "dist",
+        "--package",
+        "berth-e2e",
+        "--bins",
+    ]))?;
+    let report = if subject == "trace" { "docs/performance.md" } else { "BENCHMARKS.md" };
+    let mut program = Command::new(dist::folder()?.join("berth-bench"));
     program.arg(subject).args(rest).env("BERTH_E2E_TOOLS", layout::tools());
-    process::run(program.env("BERTH_E2E_REPORT", layout::root().join("BENCHMARKS.md")))
+    process::run(program.env("BERTH_E2E_REPORT", layout::root().join(report)))
 }
 
-fn build(profile: &str) -> anyhow::Result<()> {
-    process::run(process::cargo("build").args(["--quiet", "--profile", profile, "--bins"]).args([
+fn build() -> anyhow::Result<()> {
+    process::run(process::cargo("build").args(["--quiet", "--release", "--bins"]).args([
         "--package",
         "berthd",
         "--package",

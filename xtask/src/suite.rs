@@ -2,7 +2,7 @@
 
 use crate::counts::Counts;
 use crate::stage::{Stage, Stages};
-use crate::{deny, layout, peers, process, tidy};
+use crate::{deny, dist, layout, peers, process, tidy};
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -11,6 +11,8 @@ const TOOLS: Stage = Stage::minutes("tools", 8);
 const HOUSE: Stage = Stage::minutes("house rules", 2);
 const BUILD: Stage = Stage::minutes("build", 12);
 const UNIT: Stage = Stage::minutes("unit", 3);
+/// The shipped programs and their sizes, in runs of everything.
+const SHIPPED: Stage = Stage::minutes("shipped programs", 20);
 const END_TO_END: Stage = Stage::minutes("end to end", 20);
 /// The end-to-end stage with the long runs.
 const LONG: Stage = Stage::minutes("end to end, all", 90);
@@ -26,6 +28,9 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     if stages.run(&BUILD, build).is_some() {
         stages.run(&HOUSE, house);
         stages.run(&UNIT, || tested(&mut unit(), &mut counts));
+        if all {
+            stages.run(&SHIPPED, || dist::run(&[]));
+        }
         let stage = if all { &LONG } else { &END_TO_END };
         stages.run(stage, || tested(&mut end_to_end(all, &filters), &mut counts));
     }

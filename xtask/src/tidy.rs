@@ -1,4 +1,5 @@
-//! The house rules that no compiler knows: arrows between crates, walls, module comments, unsafe.
+//! The house rules that no compiler knows: arrows between crates, walls, module comments, unsafe; and the sizes of
+//! shipped programs where there are any.
 
 mod arrows;
 mod source;
@@ -20,6 +21,7 @@ pub(crate) fn run() -> anyhow::Result<()> {
     for breach in &breaches {
         println!("{breach}");
     }
+    crate::dist::sizes()?;
     if breaches.is_empty() {
         println!("the house rules hold");
         return Ok(());

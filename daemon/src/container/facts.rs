@@ -10,7 +10,7 @@ use crate::pod::{Error, Ground};
 use crate::sandbox::{FILES, NamespaceMode, SecurityProfile};
 use berth_cgroup::{Hierarchies, Mode};
 use berth_core::ContainerId;
-use oci_spec::runtime::{LinuxDevice, LinuxDeviceType, LinuxSeccomp};
+use berth_core::oci::{LinuxDevice, LinuxDeviceType, LinuxSeccomp};
 use rustix::fs::{FileType, Stat};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -159,15 +159,15 @@ fn node(found: &Stat, path: &Path) -> Option<LinuxDevice> {
         FileType::BlockDevice => LinuxDeviceType::B,
         _ => return None,
     };
-    let mut node = LinuxDevice::default();
-    node.set_path(path.to_owned())
-        .set_typ(kind)
-        .set_major(rustix::fs::major(found.st_rdev).into())
-        .set_minor(rustix::fs::minor(found.st_rdev).into())
-        .set_file_mode(Some(found.st_mode & 0o7777))
-        .set_uid(Some(found.st_uid))
-        .set_gid(Some(found.st_gid));
-    Some(node)
+    Some(LinuxDevice {
+        path: path.to_owned(),
+        typ: kind,
+        major: rustix::fs::major(found.st_rdev).into(),
+        minor: rustix::fs::minor(found.st_rdev).into(),
+        file_mode: Some(found.st_mode & 0o7777),
+        uid: Some(found.st_uid),
+        gid: Some(found.st_gid),
+    })
 }
 
 /// A line of the daemon's own /proc/self/status, as a hexadecimal mask.

@@ -22,7 +22,7 @@ use super::ContainerConfig;
 use super::target::Target;
 use crate::pod::{Error, ImageForContainer};
 use crate::sandbox::SandboxRecord;
-use oci_spec::runtime::{Linux, LinuxDevice, LinuxSeccomp, Root, Spec};
+use berth_core::oci::{Linux, LinuxDevice, LinuxSeccomp, Root, Spec};
 
 /// What the spec is built from.
 #[derive(Debug)]
@@ -75,30 +75,29 @@ pub(crate) struct Facts {
 /// Names the field of the request that makes no sense.
 pub(crate) fn build(input: &Input<'_>) -> Result<Spec, Error> {
     let capabilities = capabilities::sets(input)?;
-    let mut linux = Linux::default();
-    linux.set_namespaces(Some(namespaces::namespaces(input)?));
-    linux.set_cgroups_path(Some(input.cgroup.into()));
-    linux.set_resources(Some(devices::with_rules(
-        resources(&input.config.resources, input.facts.swap),
-        input,
-    )));
-    linux.set_devices(devices::nodes(input));
-    linux.set_seccomp(seccomp::profile(input, &capabilities)?);
-    linux.set_rootfs_propagation(mounts::rootfs_propagation(input));
     let security = &input.config.security;
     let sent = |paths: &[String]| if security.privileged { None } else { some_sorted(paths) };
-    linux.set_masked_paths(sent(&security.masked_paths));
-    linux.set_readonly_paths(sent(&security.readonly_paths));
-    let mut root = Root::default();
-    root.set_path("rootfs".into()).set_readonly(Some(security.readonly_rootfs));
-    let mut spec = Spec::default();
-    spec.set_process(Some(process::process(input, &capabilities)?));
-    spec.set_root(Some(root));
-    spec.set_mounts(Some(mounts::mounts(input)?));
-    spec.set_annotations(Some(annotations::annotations(input)));
-    spec.set_hostname(None);
-    spec.set_linux(Some(linux));
-    Ok(spec)
+    let resources = resources(&input.config.resources, input.facts.swap);
+    let linux = Linux {
+        namespaces: Some(namespaces::namespaces(input)?),
+        cgroups_path: Some(input.cgroup.into()),
+        resources: Some(devices::with_rules(resources, input)),
+        devices: devices::nodes(input),
+        seccomp: seccomp::profile(input, &capabilities)?,
+        rootfs_propagation: mounts::rootfs_propagation(input),
+        masked_paths: sent(&security.masked_paths),
+        readonly_paths: sent(&security.readonly_paths),
+        ..Linux::default()
+    };
+    Ok(Spec {
+        version: berth_core::oci::VERSION.to_owned(),
+        process: Some(process::process(input, &capabilities)?),
+        root: Some(Root { path: "rootfs".into(), readonly: Some(security.readonly_rootfs) }),
+        mounts: Some(mounts::mounts(input)?),
+        annotations: Some(annotations::annotations(input)),
+        linux: Some(linux),
+        ..Spec::default()
+    })
 }
 
 /// Each path once: hundreds of duplicates are not mounted twice.

@@ -143,7 +143,7 @@ pub(crate) fn sweep(dir: &Path) -> Result<(), Error> {
 pub(super) fn make_cgroup(ground: &Ground, record: &SandboxRecord) -> Result<(), Error> {
     let Some(path) = leaf(record)? else { return Ok(()) };
     let _alone = ground.default_parent.lock().unwrap_or_else(PoisonError::into_inner);
-    let limits = oci_spec::runtime::LinuxResources::default();
+    let limits = berth_core::oci::LinuxResources::default();
     let made = Cgroup::create(&ground.hierarchies, &path, &limits);
     made.map(drop).map_err(|error| Error::internal("make the sandbox's cgroup", error))
 }

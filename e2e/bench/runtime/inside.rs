@@ -17,10 +17,13 @@ pub(super) fn is() -> bool {
 }
 
 /// What it prints inside: the tables.
-pub(super) fn run(rounds: usize) -> anyhow::Result<String> {
+pub(super) fn run(size: &super::Size) -> anyhow::Result<String> {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--cgroup", "--propagation", "private", "sh", "-c", PRELUDE, "sh"]);
-    command.arg(std::env::current_exe()?).args(["runtime", "--rounds", &rounds.to_string()]);
+    command.arg(std::env::current_exe()?).args(["runtime", "--rounds", &size.rounds.to_string()]);
+    for name in &size.without {
+        command.args(["--without", name]);
+    }
     command.env(INSIDE, "1").env_remove("BERTH_E2E_REPORT").stdin(Stdio::null()).stderr(Stdio::inherit());
     let output = command.output().context("unshare")?;
     if !output.status.success() {

@@ -54,7 +54,7 @@ pub(super) fn run(runtimes: &[Runtime], rounds: usize, limits: bool) -> anyhow::
 }
 
 /// A bundle of `true`, and a container that runs, for exec.
-fn home(runtime: Runtime, limits: bool) -> anyhow::Result<(Bundle, Bundle)> {
+pub(crate) fn home(runtime: Runtime, limits: bool) -> anyhow::Result<(Bundle, Bundle)> {
     let (short, long) = (Bundle::new(runtime)?, Bundle::new(runtime)?);
     let seccomp = serde_json::to_value(seccomp_default(DEFAULT_CAPABILITIES))?;
     for (bundle, args) in [(&short, json!(["true"])), (&long, json!(["sleep", "100000"]))] {
@@ -107,7 +107,7 @@ fn command(bundle: &Bundle, words: &[&str]) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-fn prepared(command: &mut Command, bundle: &Bundle, words: &[&str]) {
+pub(crate) fn prepared(command: &mut Command, bundle: &Bundle, words: &[&str]) {
     command.arg("--root").arg(bundle.state_dir()).arg("--log").arg(bundle.path("bench.log"));
     command.args(["--log-format", "json"]).args(words).current_dir(bundle.dir());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -6,8 +6,8 @@ mod program;
 
 use std::os::fd::AsFd;
 
+use berth_core::oci::{LinuxDeviceCgroup, LinuxDeviceType, LinuxResources};
 use berth_sys::bpf;
-use oci_spec::runtime::{LinuxDeviceCgroup, LinuxDeviceType, LinuxResources};
 use rustix::io::Errno;
 
 use crate::error::{CgroupError, Result};

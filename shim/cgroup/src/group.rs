@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use oci_spec::runtime::LinuxResources;
+use berth_core::oci::LinuxResources;
 
 use crate::device::{self, Rule};
 use crate::error::{CgroupError, Result};

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use berth_cgroup::{Cgroup, CgroupError};
-use oci_spec::runtime::LinuxResources;
+use berth_core::oci::LinuxResources;
 
 use support::{Group, eventually, has_v1, hierarchies, path, resources};
 

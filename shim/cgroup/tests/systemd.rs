@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command};
 
 use berth_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Mode};
-use oci_spec::runtime::LinuxResources;
+use berth_core::oci::LinuxResources;
 
 fn hierarchies() -> Option<Hierarchies> {
     let first = std::fs::read_to_string("/proc/1/comm").unwrap_or_default();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use berth_cgroup::{Cgroup, Driver, Hierarchies};
-use oci_spec::runtime::{LinuxNamespaceType, Process, Spec};
+use berth_core::oci::{LinuxNamespaceType, Process, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::channel::Channel;
@@ -153,11 +153,7 @@ impl Context {
     /// # Errors
     /// A filter that cannot be compiled.
     pub fn from_spec(id: &str, bundle: &std::path::Path, mut spec: Spec) -> Result<Self, crate::Error> {
-        let seccomp = spec.linux_mut().as_mut().and_then(|linux| {
-            let seccomp = linux.seccomp().clone();
-            linux.set_seccomp(None);
-            seccomp
-        });
+        let seccomp = spec.linux.as_mut().and_then(|linux| linux.seccomp.take());
         let filter = seccomp.as_ref().map(crate::seccomp::compile).transpose()?;
         let wants = filter.as_ref().is_some_and(Program::wants_listener);
         let listener = seccomp.filter(|_| wants).and_then(|s| {

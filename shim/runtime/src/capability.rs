@@ -1,10 +1,7 @@
 //! Capabilities by name and by number.
 
-use std::collections::HashSet;
-use std::hash::BuildHasher;
-
 use berth_core::capability::NAMES;
-use oci_spec::runtime::{Capability, LinuxCapabilities};
+use berth_core::oci::{Capabilities, LinuxCapabilities};
 
 /// CAP_SYS_ADMIN, which installing a filter takes without no_new_privs.
 pub(crate) const SYS_ADMIN: u64 = 1 << 21;
@@ -54,8 +51,8 @@ impl Sets {
     }
 }
 
-fn bits<S: BuildHasher>(set: Option<&HashSet<Capability, S>>) -> u64 {
-    set.into_iter().flatten().filter_map(|c| number(&c.to_string())).fold(0, |bits, n| bits | 1 << n)
+fn bits(set: Option<&Capabilities>) -> u64 {
+    set.into_iter().flatten().filter_map(|c| number(c.as_str())).fold(0, |bits, n| bits | 1 << n)
 }
 
 /// The number of `CAP_NAME` or `NAME`, in any case.
@@ -75,6 +72,7 @@ pub(crate) fn names(bits: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_core::oci::Capability;
 
     #[test]
     fn numbers_are_the_kernels() {
@@ -87,8 +85,7 @@ mod tests {
 
     #[test]
     fn every_name_of_the_types_crate_is_known() {
-        let set: HashSet<Capability> =
-            [Capability::Bpf, Capability::AuditControl, Capability::MacAdmin].into();
+        let set = [Capability::Bpf, Capability::AuditControl, Capability::MacAdmin].into();
         assert_eq!(bits(Some(&set)).count_ones(), 3);
     }
 }

@@ -5,8 +5,8 @@ mod strict;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use berth_core::oci::{Linux, LinuxNamespaceType, Process, Spec};
 use berth_sys::namespace::Namespaces;
-use oci_spec::runtime::{Linux, LinuxNamespaceType, Process, Spec};
 
 use crate::Error;
 
@@ -126,7 +126,7 @@ pub(crate) fn check_process(process: &Process) -> Result<(), Error> {
         if limit.soft() > limit.hard() {
             return Err(refuse(format!("process.rlimits[{i}]"), "the soft limit is above the hard one"));
         }
-        let same = |other: &&oci_spec::runtime::PosixRlimit| other.typ() == limit.typ();
+        let same = |other: &&berth_core::oci::PosixRlimit| other.typ() == limit.typ();
         if process.rlimits().iter().flatten().filter(same).count() > 1 {
             return Err(refuse(format!("process.rlimits[{i}]"), format!("{} is there twice", limit.typ())));
         }

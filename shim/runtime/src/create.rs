@@ -5,10 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use berth_cgroup::{Cgroup, CgroupPath, Driver};
+use berth_core::oci::{Hook, Hooks, Linux, LinuxIdMapping, LinuxNamespaceType, LinuxResources, Mount, Spec};
 use berth_sys::namespace::Namespaces;
-use oci_spec::runtime::{
-    Hook, Hooks, Linux, LinuxIdMapping, LinuxNamespaceType, LinuxResources, Mount, Spec,
-};
 use rustix::fs::{Mode, OFlags};
 
 use crate::args::{Context, CreateArgs, Created, ResolvedUser, Stdio};
@@ -226,9 +224,9 @@ fn order(
 ) -> Result<CreateOrder, Error> {
     let mut spec = args.spec.clone();
     // Compiled already, and most of the text.
-    if let Some(linux) = spec.linux_mut() {
-        linux.set_seccomp(None);
-        linux.set_resources(None);
+    if let Some(linux) = spec.linux.as_mut() {
+        linux.seccomp = None;
+        linux.resources = None;
     }
     Ok(CreateOrder {
         id: args.id.clone(),
@@ -380,8 +378,8 @@ fn finish(
     built: Built,
 ) -> Created {
     let mut spec = args.spec;
-    if let Some(linux) = spec.linux_mut() {
-        linux.set_seccomp(None);
+    if let Some(linux) = spec.linux.as_mut() {
+        linux.seccomp = None;
     }
     settle_user(&mut spec, &built.user);
     let context = Context {
@@ -407,8 +405,9 @@ fn finish(
 
 /// Later processes run as who the first was found to be.
 fn settle_user(spec: &mut Spec, found: &ResolvedUser) {
-    if let Some(process) = spec.process_mut() {
-        let user = process.user_mut();
-        user.set_uid(found.uid).set_gid(found.gid).set_additional_gids(Some(found.groups.clone()));
+    if let Some(process) = spec.process.as_mut() {
+        let user = &mut process.user;
+        (user.uid, user.gid) = (found.uid, found.gid);
+        user.additional_gids = Some(found.groups.clone());
     }
 }

@@ -3,8 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
+use berth_core::oci::{LinuxPersonalityDomain, Process};
 use berth_sys::namespace::Namespaces;
-use oci_spec::runtime::{LinuxPersonalityDomain, Process};
 use rustix::fs::{Mode, OFlags};
 
 use crate::args::{Context, Exec, ExecArgs, ExecProgram, Stdio};
@@ -167,28 +167,29 @@ fn process_of(args: &ExecArgs<'_>) -> Result<Process, Error> {
     let mut process = match &args.program {
         ExecProgram::Argv(argv) => {
             let mut process = own.clone();
-            process.set_args(Some(argv.clone())).set_console_size(None);
+            process.args = Some(argv.clone());
+            process.console_size = None;
             process
         }
         ExecProgram::Process(given) => (**given).clone(),
     };
     if process.capabilities().is_none() {
-        process.set_capabilities(own.capabilities().clone());
+        process.capabilities = own.capabilities().clone();
     }
     if process.rlimits().is_none() {
-        process.set_rlimits(own.rlimits().clone());
+        process.rlimits = own.rlimits().clone();
     }
     if process.apparmor_profile().is_none() {
-        process.set_apparmor_profile(own.apparmor_profile().clone());
+        process.apparmor_profile = own.apparmor_profile().clone();
     }
     if process.selinux_label().is_none() {
-        process.set_selinux_label(own.selinux_label().clone());
+        process.selinux_label = own.selinux_label().clone();
     }
     if process.oom_score_adj().is_none() {
-        process.set_oom_score_adj(own.oom_score_adj());
+        process.oom_score_adj = own.oom_score_adj();
     }
     if process.no_new_privileges().is_none() {
-        process.set_no_new_privileges(own.no_new_privileges());
+        process.no_new_privileges = own.no_new_privileges();
     }
     Ok(process)
 }

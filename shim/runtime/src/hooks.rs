@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStderr, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use oci_spec::runtime::{Hook, Spec};
+use berth_core::oci::{Hook, Spec};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use serde::Serialize;
 
@@ -51,7 +51,7 @@ pub struct State<'a> {
 }
 
 /// The version of the specification that we are written for.
-pub const OCI_VERSION: &str = "1.3.0";
+pub const OCI_VERSION: &str = berth_core::oci::VERSION;
 
 /// The state as JSON.
 pub fn state_text(id: &str, status: &str, pid: Option<i32>, bundle: &std::path::Path, spec: &Spec) -> String {

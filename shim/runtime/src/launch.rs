@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
+use berth_core::oci::LinuxIdMapping;
 use berth_sys::namespace::Namespaces;
 use berth_sys::pidfd::{self, Exit};
 use berth_sys::spawn::{Child, Plan, spawn};
-use oci_spec::runtime::LinuxIdMapping;
 
 use crate::args::{ResolvedUser, Stdio};
 use crate::channel::Channel;

@@ -1,6 +1,6 @@
 //! Resource limits by name, lists of CPUs and memory nodes, the memory policy.
 
-use oci_spec::runtime::{Linux, MemoryPolicyFlagType, MemoryPolicyModeType};
+use berth_core::oci::{Linux, MemoryPolicyFlagType, MemoryPolicyModeType};
 
 /// The kernel's number of `RLIMIT_NAME`.
 pub(crate) fn number(name: &str) -> Option<u32> {

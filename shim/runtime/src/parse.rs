@@ -1,6 +1,6 @@
 //! What comes from outside, read by pure functions of the bytes: for whoever wants to try a great many of them.
 
-use oci_spec::runtime::{LinuxSeccomp, Spec};
+use berth_core::oci::{LinuxSeccomp, Spec};
 
 use crate::seccomp::Program;
 

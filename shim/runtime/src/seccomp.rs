@@ -18,7 +18,7 @@ mod search;
 use std::collections::BTreeSet;
 use std::fmt;
 
-use oci_spec::runtime::{LinuxSeccomp, LinuxSeccompFilterFlag};
+use berth_core::oci::{LinuxSeccomp, LinuxSeccompFilterFlag};
 
 use abi::{Abi, X32_BIT};
 use emit::{AT_ARCH, AT_NUMBER, Builder, Instruction, JUMP_EQUAL, JUMP_GREATER_EQUAL, Label};

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use oci_spec::runtime::{Process, Spec};
+use berth_core::oci::{Process, Spec};
 use serde::{Deserialize, Serialize};
 
 use crate::args::{OverlayPlan, ResolvedUser, Switches, UserLookup};

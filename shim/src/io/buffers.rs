@@ -43,7 +43,7 @@ impl Pool {
         free.used = Timestamp::now();
         free.buffers.push(buffers);
         if !std::mem::replace(&mut free.watched, true) {
-            tokio::spawn(release_when_idle(self.clone()));
+            crate::background::spawn(release_when_idle(self.clone()));
         }
         result
     }

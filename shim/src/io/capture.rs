@@ -34,7 +34,7 @@ impl Capture {
     pub(crate) fn start(fd: OwnedFd, limit: usize, budget: Arc<AtomicUsize>) -> io::Result<Capture> {
         let source = Source::new(fd)?;
         let captured = Arc::new(Mutex::new(Captured::default()));
-        let task = tokio::spawn(read_all(source, captured.clone(), limit, budget));
+        let task = crate::background::spawn(read_all(source, captured.clone(), limit, budget));
         Ok(Capture { captured, abort: task.abort_handle(), task: Some(task) })
     }
 

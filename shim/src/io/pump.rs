@@ -67,7 +67,7 @@ impl Output {
                 counting: counting.clone(),
                 owes: true,
             };
-            pumps.push(tokio::spawn(pump.run(ended.subscribe())).abort_handle());
+            pumps.push(crate::background::spawn(pump.run(ended.subscribe())).abort_handle());
         }
         Ok(Output { path, log, turns: turns.clone(), ended, counts, pumps })
     }

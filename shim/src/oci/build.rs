@@ -79,7 +79,7 @@ fn create(
     global: &Global,
     flags: &Parsed,
     bundle: &Path,
-    spec: oci_spec::runtime::Spec,
+    spec: berth_core::oci::Spec,
     (preserved, listener): (Vec<OwnedFd>, Option<OwnedFd>),
 ) -> Result<Created, OciError> {
     let terminal = spec.process().as_ref().and_then(|p| p.terminal()).unwrap_or(false);
@@ -147,7 +147,7 @@ fn record(
     global: &Global,
     id: &str,
     bundle: &Path,
-    spec: &oci_spec::runtime::Spec,
+    spec: &berth_core::oci::Spec,
 ) -> Result<Record, OciError> {
     let root = spec.root().as_ref().map_or_else(PathBuf::new, |r| r.path().clone());
     Ok(Record {

@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 
 use berth_cgroup::CgroupError;
+use berth_core::oci::Spec;
 use berth_runtime::Context;
-use oci_spec::runtime::Spec;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::container::{Container, Status};

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
+use berth_core::oci::Process;
 use berth_runtime::{Exec, ExecArgs, ExecProgram, Stdio};
-use oci_spec::runtime::Process;
 use serde_json::{Value, json};
 
 use super::build::{own_stdio, preserved, sealed, write_pid};

@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use oci_spec::runtime::LinuxResources;
+use berth_core::oci::LinuxResources;
 use serde_json::{Map, Value, json};
 
 use super::flags::{Flag, Parsed};

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use oci_spec::runtime::Spec;
+use berth_core::oci::Spec;
 use serde::{Deserialize, Serialize};
 
 use super::{About, Global, OciError, from_json};

@@ -84,7 +84,7 @@ impl Holder {
         pod.reaper.adopt(pid);
         drop(busy);
         let pidfd = Arc::new(pidfd);
-        let reaped = Some(tokio::spawn(watch(pod.clone(), pid, pidfd.clone())));
+        let reaped = Some(crate::background::spawn(watch(pod.clone(), pid, pidfd.clone())));
         let path = format!("/proc/{pid}/ns/pid");
         match File::open(&path) {
             Ok(namespace) => Ok(Holder { pid, pidfd, namespace: namespace.into(), reaped }),

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use berth_cgroup::Driver;
 use berth_core::log::Stream;
+use berth_core::oci::Spec;
 use berth_proto::shim as wire;
 use berth_runtime::{CgroupArgs, CreateArgs, Created, OverlayPlan, Stdio, Switches, UserLookup};
-use oci_spec::runtime::Spec;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use crate::container::{Container, Parts, watch_to_the_end};
@@ -72,7 +72,7 @@ async fn enter(pod: &Arc<Pod>, claim: Claim<Container>, container: Container) ->
     let container = Arc::new(container);
     oom::watch(pod, &container).await;
     claim.fill(container.clone());
-    tokio::spawn(watch_to_the_end(pod.clone(), container.clone()));
+    crate::background::spawn(watch_to_the_end(pod.clone(), container.clone()));
     wire::CreateResponse { pid: container.pid.unsigned_abs(), user: Some(user_to_wire(&container)) }
 }
 
@@ -107,11 +107,11 @@ struct Arguments {
 impl Arguments {
     fn create(self, stdio: Stdio) -> Result<Created, CallError> {
         let mut spec = load(&self.bundle.join("config.json"))?;
-        if let Some(process) = spec.process_mut()
+        if let Some(process) = spec.process.as_mut()
             && process.oom_score_adj().is_none()
         {
             // Nothing said must not mean the shim's own, which is the hardest to kill.
-            process.set_oom_score_adj(Some(0));
+            process.oom_score_adj = Some(0);
         }
         Ok(berth_runtime::create(CreateArgs {
             id: self.id,

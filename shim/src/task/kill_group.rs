@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use berth_cgroup::Mode;
+use berth_core::oci::{Mount, Spec};
 use berth_runtime::Created;
-use oci_spec::runtime::{Mount, Spec};
 
 /// A killed process needs a moment before its group can be removed.
 const REMOVE_TRIES: u32 = 20;

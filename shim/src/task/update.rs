@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use berth_core::oci::LinuxResources;
 use berth_proto::shim as wire;
-use oci_spec::runtime::LinuxResources;
 
 use crate::blocking;
 use crate::error::CallError;

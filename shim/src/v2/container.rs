@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use berth_core::Timestamp;
+use berth_core::oci::Process as Program;
 use berth_proto::containerd as wire;
 use berth_runtime::Created;
-use oci_spec::runtime::Process as Program;
 use tokio::sync::RwLock;
 
 use super::process::Process;

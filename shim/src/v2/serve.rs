@@ -69,11 +69,11 @@ async fn run(flags: &Flags, listener: UnixListener) -> Result<(), V2Error> {
         .in_flight_max(IN_FLIGHT_MAX)
         .service(TASK_V2, tasks.clone())
         .service(TASK_V3, tasks);
-    let delivery = tokio::spawn(events.clone().deliver());
+    let delivery = crate::background::spawn(events.clone().deliver());
     let signals = Signals::new().about(|| "watch signals".to_owned())?;
     let asked = shim.clone();
-    tokio::spawn(signals.heed(shim.reaper.clone(), async move || _ = asked.end_if_empty()));
-    tokio::spawn(end_if_unclaimed(shim.clone()));
+    crate::background::spawn(signals.heed(shim.reaper.clone(), async move || _ = asked.end_if_empty()));
+    crate::background::spawn(end_if_unclaimed(shim.clone()));
     let mut ending = shim.ending.subscribe();
     let stop = async move {
         drop(ending.wait_for(|ending| *ending).await);

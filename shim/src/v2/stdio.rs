@@ -133,7 +133,7 @@ impl Kept {
         let mut outputs = Vec::new();
         for (source, sink) in self.outputs.drain(..) {
             let source = source.map_or_else(master, Ok)?;
-            outputs.push(tokio::spawn(pump::output(source, sink).step(step)?));
+            outputs.push(crate::background::spawn(pump::output(source, sink).step(step)?));
         }
         let (mut input, mut keeper) = (None, None);
         if let Some(fifo) = self.input.take() {
@@ -142,7 +142,10 @@ impl Kept {
                 None => (master()?, true),
             };
             keeper = Some(fifo.keeper);
-            input = Some(tokio::spawn(pump::input(fifo.reader, to, is_terminal).step(step)?).abort_handle());
+            input = Some(
+                crate::background::spawn(pump::input(fifo.reader, to, is_terminal).step(step)?)
+                    .abort_handle(),
+            );
         }
         Ok(Streams {
             outputs: Mutex::new(outputs),

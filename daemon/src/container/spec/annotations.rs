@@ -4,13 +4,13 @@
 
 use super::super::EnvValue;
 use super::Input;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Environment entries that are no UTF-8, which JSON cannot hold: an array of hexadecimal texts.
 const ENV_BYTES: &str = "dev.berth.env-bytes";
 
-pub(super) fn annotations(input: &Input<'_>) -> HashMap<String, String> {
+pub(super) fn annotations(input: &Input<'_>) -> BTreeMap<String, String> {
     let (sandbox, config) = (&input.sandbox.config, input.config);
     let all = [
         ("container-type", "container"),

@@ -2,8 +2,8 @@
 
 use super::Input;
 use crate::pod::Error;
+use berth_core::oci::{Capabilities, Capability, LinuxCapabilities};
 use berth_core::profile::DEFAULT_CAPABILITIES;
-use oci_spec::runtime::{Capabilities, Capability, LinuxCapabilities};
 use std::collections::BTreeSet;
 
 const ALL: &str = "ALL";
@@ -64,13 +64,13 @@ impl Sets {
     pub(super) fn to_oci(&self) -> LinuxCapabilities {
         let all = oci(&self.all);
         let ambient = oci(&self.ambient);
-        let mut sets = LinuxCapabilities::default();
-        sets.set_bounding(Some(all.clone()))
-            .set_effective(Some(all.clone()))
-            .set_permitted(Some(all))
-            .set_inheritable(Some(ambient.clone()))
-            .set_ambient(Some(ambient));
-        sets
+        LinuxCapabilities {
+            bounding: Some(all.clone()),
+            effective: Some(all.clone()),
+            permitted: Some(all),
+            inheritable: Some(ambient.clone()),
+            ambient: Some(ambient),
+        }
     }
 }
 

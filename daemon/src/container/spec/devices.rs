@@ -1,7 +1,7 @@
 //! Devices: nodes to make, and the rules of the cgroup's device filter.
 
 use super::Input;
-use oci_spec::runtime::{LinuxDevice, LinuxDeviceCgroup, LinuxDeviceType, LinuxResources};
+use berth_core::oci::{LinuxDevice, LinuxDeviceCgroup, LinuxDeviceType, LinuxResources};
 
 /// What every container may use: null, zero, full, random, urandom, tty, ptmx and its terminals. Making nodes is
 /// allowed, using them is not.
@@ -40,7 +40,7 @@ pub(super) fn with_rules(mut limits: LinuxResources, input: &Input<'_>) -> Linux
             rule(true, Some(device.typ()), Some(device.major()), Some(device.minor()), access)
         }));
     }
-    limits.set_devices(Some(rules));
+    limits.devices = Some(rules);
     limits
 }
 
@@ -51,7 +51,5 @@ fn rule(
     minor: Option<i64>,
     access: &str,
 ) -> LinuxDeviceCgroup {
-    let mut rule = LinuxDeviceCgroup::default();
-    rule.set_allow(allow).set_typ(kind).set_major(major).set_minor(minor).set_access(Some(access.to_owned()));
-    rule
+    LinuxDeviceCgroup { allow, typ: kind, major, minor, access: Some(access.to_owned()) }
 }

@@ -3,7 +3,7 @@
 use super::super::Propagation;
 use super::Input;
 use crate::pod::Error;
-use oci_spec::runtime::Mount;
+use berth_core::oci::Mount;
 use std::collections::BTreeSet;
 
 /// A mount of the request whose source exists.
@@ -100,13 +100,13 @@ fn bind(bound: &BoundMount, destination: &str) -> Mount {
 }
 
 fn mount(destination: &str, kind: &str, source: &str, options: &[&str]) -> Mount {
-    let mut mount = Mount::default();
-    mount
-        .set_destination(destination.into())
-        .set_typ(Some(kind.to_owned()))
-        .set_source(Some(source.into()))
-        .set_options(Some(options.iter().map(|option| (*option).to_owned()).collect()));
-    mount
+    Mount {
+        destination: destination.into(),
+        typ: Some(kind.to_owned()),
+        source: Some(source.into()),
+        options: Some(options.iter().map(|option| (*option).to_owned()).collect()),
+        ..Mount::default()
+    }
 }
 
 /// The propagation of the root: mounts can only travel as far as it lets them.

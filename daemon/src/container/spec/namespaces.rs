@@ -3,7 +3,7 @@
 use super::Input;
 use crate::pod::Error;
 use crate::sandbox::NamespaceMode;
-use oci_spec::runtime::{LinuxNamespace, LinuxNamespaceType};
+use berth_core::oci::{LinuxNamespace, LinuxNamespaceType};
 
 pub(super) fn namespaces(input: &Input<'_>) -> Result<Vec<LinuxNamespace>, Error> {
     let Some(live) = input.sandbox.live() else {
@@ -36,13 +36,9 @@ fn pid(input: &Input<'_>, shared: &str) -> Result<Option<LinuxNamespace>, Error>
 }
 
 fn own(kind: LinuxNamespaceType) -> LinuxNamespace {
-    let mut namespace = LinuxNamespace::default();
-    namespace.set_typ(kind);
-    namespace
+    LinuxNamespace { typ: kind, path: None }
 }
 
 fn joined(kind: LinuxNamespaceType, path: &str) -> Option<LinuxNamespace> {
-    let mut namespace = own(kind);
-    namespace.set_path(Some(path.into()));
-    (!path.is_empty()).then_some(namespace)
+    (!path.is_empty()).then(|| LinuxNamespace { typ: kind, path: Some(path.into()) })
 }

@@ -4,7 +4,7 @@ use super::super::EnvValue;
 use super::Input;
 use super::capabilities::Sets;
 use crate::pod::Error;
-use oci_spec::runtime::{PosixRlimit, PosixRlimitBuilder, PosixRlimitType, Process, User};
+use berth_core::oci::{PosixRlimit, PosixRlimitType, Process, User};
 use std::collections::HashMap;
 
 const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -13,19 +13,19 @@ const NOFILE_SOFT: u64 = 1024;
 
 pub(super) fn process(input: &Input<'_>, capabilities: &Sets) -> Result<Process, Error> {
     let (config, security) = (input.config, &input.config.security);
-    let mut process = Process::default();
-    process
-        .set_terminal(Some(config.tty))
-        .set_user(User::default())
-        .set_args(Some(args(input)?))
-        .set_env(Some(env(input)?))
-        .set_cwd(cwd(input)?.into())
-        .set_capabilities(Some(capabilities.to_oci()))
-        .set_rlimits(Some(vec![nofile(input)?]))
-        .set_no_new_privileges(Some(security.no_new_privs && !security.privileged))
-        .set_apparmor_profile(input.facts.apparmor.clone())
-        .set_oom_score_adj(oom_score_adj(input));
-    Ok(process)
+    Ok(Process {
+        terminal: Some(config.tty),
+        user: User::default(),
+        args: Some(args(input)?),
+        env: Some(env(input)?),
+        cwd: cwd(input)?.into(),
+        capabilities: Some(capabilities.to_oci()),
+        rlimits: Some(vec![nofile(input)]),
+        no_new_privileges: Some(security.no_new_privs && !security.privileged),
+        apparmor_profile: input.facts.apparmor.clone(),
+        oom_score_adj: oom_score_adj(input),
+        ..Process::default()
+    })
 }
 
 fn args(input: &Input<'_>) -> Result<Vec<String>, Error> {
@@ -112,11 +112,9 @@ fn cwd(input: &Input<'_>) -> Result<String, Error> {
     }
 }
 
-fn nofile(input: &Input<'_>) -> Result<PosixRlimit, Error> {
+fn nofile(input: &Input<'_>) -> PosixRlimit {
     let hard = input.facts.nofile_hard.max(1);
-    let limit = PosixRlimitBuilder::default().typ(PosixRlimitType::RlimitNofile);
-    let limit = limit.hard(hard).soft(NOFILE_SOFT.min(hard)).build();
-    limit.map_err(|error| Error::internal("build the limits of the process", error))
+    PosixRlimit { typ: PosixRlimitType::RlimitNofile, hard, soft: NOFILE_SOFT.min(hard) }
 }
 
 fn oom_score_adj(input: &Input<'_>) -> Option<i32> {

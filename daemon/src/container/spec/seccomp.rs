@@ -4,7 +4,7 @@ use super::Input;
 use super::capabilities::Sets;
 use crate::pod::Error;
 use crate::sandbox::SecurityProfile;
-use oci_spec::runtime::LinuxSeccomp;
+use berth_core::oci::LinuxSeccomp;
 
 /// The profile. A privileged container has none; one that says nothing has none either, as in the field.
 pub(super) fn profile(input: &Input<'_>, capabilities: &Sets) -> Result<Option<LinuxSeccomp>, Error> {

@@ -6,8 +6,8 @@ use crate::sandbox::{
     Live, NamespaceMode, NamespacePaths, Resources, SandboxConfig, SandboxNetwork, SandboxState,
     SecurityProfile,
 };
+use berth_core::oci::{LinuxDevice, LinuxDeviceType};
 use berth_core::{SandboxId, Timestamp};
-use oci_spec::runtime::{LinuxDevice, LinuxDeviceType};
 use std::collections::BTreeSet;
 
 fn sandbox() -> SandboxRecord {
@@ -189,7 +189,7 @@ fn nothing_is_inheritable_unless_it_is_ambient() {
 
 fn destinations(case: &Case) -> Vec<(String, Vec<String>)> {
     let mounts = case.build().unwrap().mounts().clone().unwrap();
-    let one = |mount: &oci_spec::runtime::Mount| {
+    let one = |mount: &berth_core::oci::Mount| {
         (mount.destination().display().to_string(), mount.options().clone().unwrap_or_default())
     };
     mounts.iter().map(one).collect()
@@ -269,7 +269,7 @@ fn sys_and_cgroup_are_writable_only_when_privileged() {
 
 fn namespace_words(change: impl FnOnce(&mut Case)) -> String {
     let linux = Case::with(change).build().unwrap().linux().clone().unwrap();
-    let word = |namespace: &oci_spec::runtime::LinuxNamespace| {
+    let word = |namespace: &berth_core::oci::LinuxNamespace| {
         let path =
             namespace.path().as_ref().map_or_else(|| "own".to_owned(), |path| path.display().to_string());
         format!("{}:{path}", namespace.typ())
@@ -279,7 +279,7 @@ fn namespace_words(change: impl FnOnce(&mut Case)) -> String {
 
 #[test]
 fn namespaces_follow_the_modes() {
-    let pod = "mnt:own net:/run/netns/berth-1 ipc:/proc/7/fd/1 uts:/proc/7/fd/2";
+    let pod = "mount:own network:/run/netns/berth-1 ipc:/proc/7/fd/1 uts:/proc/7/fd/2";
     let pid = |mode: NamespaceMode| move |case: &mut Case| case.config.security.namespaces.pid = mode;
     assert_eq!(namespace_words(pid(NamespaceMode::Pod)), format!("{pod} pid:/proc/7/fd/3"));
     assert_eq!(namespace_words(pid(NamespaceMode::Container)), format!("{pod} pid:own"));
@@ -295,7 +295,7 @@ fn namespaces_follow_the_modes() {
             live.namespaces = NamespacePaths::default();
         }
     };
-    assert_eq!(namespace_words(host), "mnt:own");
+    assert_eq!(namespace_words(host), "mount:own");
     let unified = |case: &mut Case| case.facts.unified = true;
     assert!(namespace_words(unified).ends_with("cgroup:own"));
 }
@@ -361,8 +361,13 @@ fn seccomp_is_what_was_asked_for() {
 
 #[test]
 fn device_rules_deny_first_and_then_name_what_is_allowed() {
-    let mut node = LinuxDevice::default();
-    node.set_path("/dev/fuse".into()).set_typ(LinuxDeviceType::C).set_major(10).set_minor(229);
+    let node = LinuxDevice {
+        path: "/dev/fuse".into(),
+        typ: LinuxDeviceType::C,
+        major: 10,
+        minor: 229,
+        ..LinuxDevice::default()
+    };
     let case = Case::with(|case| case.facts.devices = vec![(node, "rw".into())]);
     let linux = case.build().unwrap().linux().clone().unwrap();
     let rules = linux.resources().clone().unwrap().devices().clone().unwrap();

@@ -1,6 +1,6 @@
 //! Resources as v1 files.
 
-use oci_spec::runtime::{LinuxBlockIo, LinuxCpu, LinuxMemory, LinuxResources, LinuxThrottleDevice};
+use berth_core::oci::{LinuxBlockIo, LinuxCpu, LinuxMemory, LinuxResources, LinuxThrottleDevice};
 
 use super::{Step, Undo, Write, given, invalid, page_size, plain_word};
 use crate::error::Result;

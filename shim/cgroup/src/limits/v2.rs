@@ -1,6 +1,6 @@
 //! Resources as v2 files.
 
-use oci_spec::runtime::{LinuxBlockIo, LinuxCpu, LinuxMemory, LinuxResources};
+use berth_core::oci::{LinuxBlockIo, LinuxCpu, LinuxMemory, LinuxResources};
 
 use super::convert::{blkio_to_io_weight, max_or, shares_to_weight, swap_max};
 use super::{Step, Undo, Write, given, invalid, page_size, plain_word};

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use berth_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies, Mode};
-use oci_spec::runtime::LinuxResources;
+use berth_core::oci::LinuxResources;
 
 pub(crate) struct Group {
     pub(crate) hierarchies: Hierarchies,

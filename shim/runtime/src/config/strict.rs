@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path};
 
-use oci_spec::runtime::{Hook, LinuxIdMapping, Mount, Spec};
+use berth_core::oci::{Hook, LinuxIdMapping, Mount, Spec};
 
 use super::{no_nul, refuse};
 use crate::Error;
@@ -97,7 +97,6 @@ pub(super) fn mappings(list: Option<&[LinuxIdMapping]>, place: &str) -> Result<(
 
 fn hooks(spec: &Spec) -> Result<(), Error> {
     let Some(hooks) = spec.hooks() else { return Ok(()) };
-    #[allow(deprecated, reason = "prestart hooks are deprecated and still in use")]
     let lists: [(&str, &Option<Vec<Hook>>); 6] = [
         ("prestart", hooks.prestart()),
         ("createRuntime", hooks.create_runtime()),

@@ -4,9 +4,9 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use berth_core::oci::Mount;
 use berth_sys::mount::{Change, Propagation, attr, clone_tree_at, set_attributes};
 use berth_sys::path::Kind;
-use oci_spec::runtime::Mount;
 use rustix::fs::FileType;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;

@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use berth_core::oci::{Linux, LinuxPersonalityDomain, Mount, Process, Spec};
 use berth_sys::namespace::{self, Namespaces};
 use berth_sys::path::{Kind, make_in_root};
-use oci_spec::runtime::{Linux, LinuxPersonalityDomain, Mount, Process, Spec};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::mounts::{self, Place};
@@ -120,9 +120,9 @@ fn linux_of(spec: &Spec) -> Result<&Linux, Failure> {
 fn mapped_overlay(order: &CreateOrder, map: Option<&OwnedFd>) -> Result<Option<OwnedFd>, Failure> {
     let (Some(plan), Some(map)) = (&order.overlay, map) else { return Ok(None) };
     let linux = linux_of(&order.spec)?;
-    let root_of = |mappings: &Option<Vec<oci_spec::runtime::LinuxIdMapping>>| {
+    let root_of = |mappings: &Option<Vec<berth_core::oci::LinuxIdMapping>>| {
         let mut all = mappings.iter().flatten();
-        all.find(|m| m.container_id() == 0).map(oci_spec::runtime::LinuxIdMapping::host_id)
+        all.find(|m| m.container_id() == 0).map(berth_core::oci::LinuxIdMapping::host_id)
     };
     super::overlay::mapped(plan, map, root_of(linux.uid_mappings()), root_of(linux.gid_mappings())).map(Some)
 }
@@ -218,7 +218,7 @@ fn root_file_system(
 }
 
 fn take_mounts(order: &mut CreateOrder) -> Vec<Mount> {
-    order.spec.mounts_mut().take().unwrap_or_default()
+    order.spec.mounts.take().unwrap_or_default()
 }
 
 /// Mounts whose sources were taken before the namespaces were entered, or the user namespaces for those still to be taken.
@@ -240,7 +240,7 @@ fn early_binds(order: &mut CreateOrder, idmaps: Vec<(usize, OwnedFd)>) -> Result
 }
 
 fn has_user_namespace(linux: &Linux) -> bool {
-    use oci_spec::runtime::LinuxNamespaceType;
+    use berth_core::oci::LinuxNamespaceType;
     linux.namespaces().iter().flatten().any(|n| n.typ() == LinuxNamespaceType::User)
 }
 
@@ -290,7 +290,7 @@ fn protect(spec: &Spec, linux: &Linux, root: &OwnedFd, kernel: &mounts::Kernel) 
     mask::read_only(root, kernel, linux.readonly_paths().as_deref().unwrap_or_default())?;
     let label = linux.mount_label().as_deref().filter(|l| !l.is_empty());
     mask::hide(root, kernel, linux.masked_paths().as_deref().unwrap_or_default(), label)?;
-    if spec.root().as_ref().and_then(oci_spec::runtime::Root::readonly).unwrap_or(false) {
+    if spec.root().as_ref().and_then(berth_core::oci::Root::readonly).unwrap_or(false) {
         rootfs::read_only(root)?;
     }
     Ok(())

@@ -3,8 +3,8 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use berth_core::oci::{LinuxDevice, LinuxDeviceType};
 use berth_sys::path::{Kind, make_in_root};
-use oci_spec::runtime::{LinuxDevice, LinuxDeviceType};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid, makedev};
 use rustix::io::Errno;
 

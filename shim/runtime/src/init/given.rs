@@ -4,8 +4,8 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use berth_core::oci::Mount;
 use berth_sys::mount::{Change, set_attributes};
-use oci_spec::runtime::{Mount, MountBuilder};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
@@ -104,10 +104,7 @@ fn bind(
         let mode = if options.bind == Some(true) { IdMap::Recursive } else { IdMap::Single };
         super::bind::map_owners(&tree, source, mode, map)?;
     }
-    let shown: Mount = MountBuilder::default()
-        .destination(Path::new("/").join(&mount.target))
-        .build()
-        .map_err(|error| Failure::refused("bind", None, error.to_string()))?;
+    let shown = Mount { destination: Path::new("/").join(&mount.target), ..Mount::default() };
     super::bind::finish(&tree, target, &shown, &options)
 }
 

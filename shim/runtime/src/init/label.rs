@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use oci_spec::runtime::Process;
+use berth_core::oci::Process;
 use rustix::fs::OFlags;
 
 use crate::error::{At, Failure};

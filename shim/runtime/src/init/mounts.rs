@@ -3,8 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path};
 
+use berth_core::oci::Mount;
 use berth_sys::path::{Kind, make_in_root, open_in_root, open_without_links};
-use oci_spec::runtime::Mount;
 use rustix::fs::OFlags;
 
 use super::{bind, cgroupfs, copy_up, filesystem};

@@ -7,8 +7,8 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+use berth_core::oci::{PosixRlimit, Process};
 use berth_sys::path::open_in_root;
-use oci_spec::runtime::{PosixRlimit, Process};
 use rustix::fs::{FileType, Gid, Mode, OFlags, Uid, makedev};
 use rustix::io::Errno;
 

@@ -1,6 +1,6 @@
 //! CPU affinity, scheduling, I/O priority: before the change of user, which takes the right to them away.
 
-use oci_spec::runtime::{IOPriorityClass, LinuxSchedulerFlag, LinuxSchedulerPolicy, Process};
+use berth_core::oci::{IOPriorityClass, LinuxSchedulerFlag, LinuxSchedulerPolicy, Process};
 
 use crate::error::{At, Failure};
 

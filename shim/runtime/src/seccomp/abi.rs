@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use oci_spec::runtime::Arch;
+use berth_core::oci::Arch;
 use syscalls::{aarch64, arm, x86, x86_64};
 
 /// One calling convention as seccomp sees it.

@@ -1,6 +1,6 @@
 //! Every call of every convention, under every action, operator and kind of profile: the program against the plain reading.
 
-use oci_spec::runtime::LinuxSeccomp;
+use berth_core::oci::LinuxSeccomp;
 
 use super::abi::{Abi, X32_BIT};
 use super::compile_for;

@@ -1,6 +1,6 @@
 //! Tests with the kernel as the judge: a thread installs a program and makes calls.
 
-use oci_spec::runtime::LinuxSeccomp;
+use berth_core::oci::LinuxSeccomp;
 use rustix::fs::{CWD, Mode, mkdirat};
 use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};

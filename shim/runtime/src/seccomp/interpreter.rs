@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use oci_spec::runtime::{LinuxSeccomp, LinuxSeccompArg, LinuxSeccompOperator, LinuxSyscall};
+use berth_core::oci::{
+    LinuxSeccomp, LinuxSeccompAction, LinuxSeccompArg, LinuxSeccompOperator, LinuxSyscall,
+};
 use proptest::prelude::*;
 
 use super::abi::{Abi, X32_BIT};
@@ -67,7 +69,7 @@ impl<'a> Reading<'a> {
                 rules.entry(number).or_default().push(rule);
             }
         }
-        let default = profile.default_action().as_u32(Some(profile.default_errno_ret().unwrap_or(1)));
+        let default = word(profile.default_action(), profile.default_errno_ret());
         Self { abi, default, newest, rules }
     }
 
@@ -83,9 +85,24 @@ impl<'a> Reading<'a> {
             let newer = self.newest.is_some_and(|newest| number > newest);
             return if newer && !open { ENOSYS } else { self.default };
         };
-        let ret = |rule: &&LinuxSyscall| rule.action().as_u32(Some(rule.errno_ret().unwrap_or(1)));
+        let ret = |rule: &&LinuxSyscall| word(rule.action(), rule.errno_ret());
         let plain = rules.iter().find(|rule| rule.args().as_ref().is_none_or(Vec::is_empty));
         plain.or_else(|| rules.iter().find(|rule| fits(rule, args))).map_or(self.default, ret)
+    }
+}
+
+/// The kernel's word for an answer, from its own header.
+fn word(action: LinuxSeccompAction, errno: Option<u32>) -> u32 {
+    let errno = errno.unwrap_or(1);
+    match action {
+        LinuxSeccompAction::ScmpActKill | LinuxSeccompAction::ScmpActKillThread => 0,
+        LinuxSeccompAction::ScmpActKillProcess => KILL,
+        LinuxSeccompAction::ScmpActTrap => 0x0003_0000,
+        LinuxSeccompAction::ScmpActErrno => 0x0005_0000 | errno,
+        LinuxSeccompAction::ScmpActNotify => 0x7fc0_0000,
+        LinuxSeccompAction::ScmpActTrace => 0x7ff0_0000 | errno,
+        LinuxSeccompAction::ScmpActLog => 0x7ffc_0000,
+        LinuxSeccompAction::ScmpActAllow => ALLOW,
     }
 }
 
@@ -146,10 +163,8 @@ fn the_default_profile_is_small_and_means_what_it_says() {
 #[test]
 fn the_default_profile_on_the_other_machine() {
     let mut profile = default_profile(berth_core::profile::DEFAULT_CAPABILITIES);
-    profile.set_architectures(Some(vec![
-        oci_spec::runtime::Arch::ScmpArchAarch64,
-        oci_spec::runtime::Arch::ScmpArchArm,
-    ]));
+    profile.architectures =
+        Some(vec![berth_core::oci::Arch::ScmpArchAarch64, berth_core::oci::Arch::ScmpArchArm]);
     let program = compile_for(&profile, "aarch64").unwrap();
     for (arch, abi) in [(AARCH64, Abi::Aarch64), (ARM, Abi::Arm)] {
         let reading = Reading::new(&profile, abi);

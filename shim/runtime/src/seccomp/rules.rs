@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use oci_spec::runtime::{
+use berth_core::oci::{
     LinuxSeccomp, LinuxSeccompAction, LinuxSeccompArg, LinuxSeccompOperator, LinuxSyscall,
 };
 
@@ -17,7 +17,12 @@ use super::abi::Abi;
 /// Return words of the kernel.
 pub(super) const RET_KILL_PROCESS: u32 = 0x8000_0000;
 pub(super) const RET_ERRNO: u32 = 0x0005_0000;
+const RET_KILL_THREAD: u32 = 0;
+const RET_TRAP: u32 = 0x0003_0000;
 const RET_NOTIFY: u32 = 0x7fc0_0000;
+const RET_TRACE: u32 = 0x7ff0_0000;
+const RET_LOG: u32 = 0x7ffc_0000;
+const RET_ALLOW: u32 = 0x7fff_0000;
 
 /// 32-bit ARM has calls of its own from 0xf0000 on.
 const FIRST_PRIVATE: u32 = 0x1_0000;
@@ -179,7 +184,17 @@ fn word(action: LinuxSeccompAction, errno: Option<u32>, place: &str) -> Result<u
     if data.0 > data.1 {
         return Err(invalid(place, format!("{} is over {}", data.0, data.1)));
     }
-    Ok(action.as_u32(Some(data.0)))
+    let ret = match action {
+        LinuxSeccompAction::ScmpActKill | LinuxSeccompAction::ScmpActKillThread => RET_KILL_THREAD,
+        LinuxSeccompAction::ScmpActKillProcess => RET_KILL_PROCESS,
+        LinuxSeccompAction::ScmpActTrap => RET_TRAP,
+        LinuxSeccompAction::ScmpActErrno => RET_ERRNO,
+        LinuxSeccompAction::ScmpActNotify => RET_NOTIFY,
+        LinuxSeccompAction::ScmpActTrace => RET_TRACE,
+        LinuxSeccompAction::ScmpActLog => RET_LOG,
+        LinuxSeccompAction::ScmpActAllow => RET_ALLOW,
+    };
+    Ok(ret | data.0)
 }
 
 /// The conditions of a rule as alternatives; none if it has none.

@@ -117,7 +117,7 @@ fn give_up(
     }
     crate::say!("container {}: an exec is over its time before its program runs", container.id);
     let (pod, container) = (pod.clone(), container.clone());
-    tokio::spawn(async move {
+    crate::background::spawn(async move {
         if let Ok(Ok(exec)) = launching.await {
             let _gone = kill_tree(&container, &exec, group.as_ref()).await;
             pod.reaper.wait(exec.pid, &exec.pidfd).await;

@@ -4,9 +4,9 @@ use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use berth_core::oci::Spec;
 use berth_proto::containerd as wire;
 use berth_runtime::{CgroupArgs, CreateArgs, Created, RootMount, Stdio, Switches};
-use oci_spec::runtime::Spec;
 
 use crate::blocking;
 use crate::error::{CallError, Step};
@@ -89,7 +89,7 @@ async fn begin(shim: &Arc<Shim>, claim: Claim<Container>, container: Arc<Contain
     watch_memory(shim, &container).await;
     claim.fill(container.clone());
     let first = container.first.clone();
-    tokio::spawn(watch_to_the_end(shim.clone(), container, first));
+    crate::background::spawn(watch_to_the_end(shim.clone(), container, first));
 }
 
 fn tell(shim: &Shim, request: wire::CreateTaskRequest, pid: u32) {
@@ -141,11 +141,11 @@ impl Plan {
     /// Mounts the root file system where containerd looks for it, and builds.
     fn build(self, stdio: Stdio) -> Result<Created, CallError> {
         let mut spec = crate::task::create::load(&self.bundle.join("config.json"))?;
-        if let Some(process) = spec.process_mut()
+        if let Some(process) = spec.process.as_mut()
             && process.oom_score_adj().is_none()
         {
             // Nothing said must not mean the shim's own, which is the hardest to kill.
-            process.set_oom_score_adj(Some(0));
+            process.oom_score_adj = Some(0);
         }
         let root = self.bundle.join("rootfs");
         if !self.mounts.is_empty() {

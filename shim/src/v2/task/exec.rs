@@ -3,8 +3,8 @@
 use std::collections::btree_map::Entry;
 use std::sync::{Arc, Mutex};
 
+use berth_core::oci::Process as Program;
 use berth_proto::containerd as wire;
-use oci_spec::runtime::Process as Program;
 
 use crate::error::CallError;
 use crate::v2::container::Exec;

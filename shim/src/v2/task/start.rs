@@ -4,9 +4,9 @@ use std::sync::{Arc, PoisonError};
 
 use berth_core::Timestamp;
 use berth_core::exit::CODE_UNKNOWN;
+use berth_core::oci::Process as Program;
 use berth_proto::containerd as wire;
 use berth_runtime::{Exec as Started, ExecArgs, ExecProgram, Stdio};
-use oci_spec::runtime::Process as Program;
 
 use crate::blocking;
 use crate::error::CallError;
@@ -65,7 +65,7 @@ async fn further(shim: &Arc<Shim>, container: &Arc<Container>, exec: &Arc<Exec>)
         Ok(pid) => {
             *process.life() = Life::Running(pid);
             shim.events.exec_started(&container.id, &process.exec_id, pid.unsigned_abs());
-            tokio::spawn(watch_to_the_end(shim.clone(), container.clone(), process.clone()));
+            crate::background::spawn(watch_to_the_end(shim.clone(), container.clone(), process.clone()));
             Ok(pid.unsigned_abs())
         }
         Err(error) => {

@@ -1,7 +1,7 @@
 //! Update: new limits, all or nothing.
 
+use berth_core::oci::LinuxResources;
 use berth_proto::containerd as wire;
-use oci_spec::runtime::LinuxResources;
 
 use crate::blocking;
 use crate::error::CallError;

@@ -2,7 +2,7 @@
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use oci_spec::runtime::{LinuxIdMapping, LinuxIdMappingBuilder};
+use berth_core::oci::LinuxIdMapping;
 
 use crate::error::Failure;
 use crate::launch;
@@ -62,10 +62,8 @@ fn read(text: &str) -> Result<Vec<LinuxIdMapping>, &'static str> {
         }
         ranges.push(range);
     }
-    let built = ranges.iter().map(|[container, host, size]| {
-        LinuxIdMappingBuilder::default().container_id(*container).host_id(*host).size(*size).build()
-    });
-    built.collect::<Result<_, _>>().map_err(|_| "is no mapping")
+    let mapping = |[container_id, host_id, size]: [u32; 3]| LinuxIdMapping { container_id, host_id, size };
+    Ok(ranges.into_iter().map(mapping).collect())
 }
 
 fn range(part: &str) -> Result<[u32; 3], &'static str> {
