@@ -25,7 +25,7 @@ use berth_e2e::tests;
 use row::Row;
 
 tests![; minutes 60 [
-    a_killed_maker_leaves_nothing_for_ever, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, unified]];
+    a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, unified]];
 
 /// Runs the rows of one subject.
 async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
@@ -34,6 +34,10 @@ async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
 
 async fn a_killed_maker_leaves_nothing_for_ever(_context: Context) -> Result<()> {
     tokio::task::spawn_blocking(cli::a_killed_maker_leaves_nothing_for_ever).await?
+}
+
+async fn help_is_given(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(cli::help_is_given).await?
 }
 
 async fn nobody_holds_up_a_start(_context: Context) -> Result<()> {

@@ -120,3 +120,26 @@ fn at_once(bundle: &Bundle, words: &[&str], word: Option<&str>) -> Result<usize>
     }
     Ok(well)
 }
+
+/// Whoever asks how it is called is told, by every command, and that is no failure.
+pub(super) fn help_is_given() -> Result<()> {
+    let program = Runtime::Berth.program()?;
+    let say = |words: &[&str]| -> Result<String> {
+        let output = std::process::Command::new(&program).args(words).output()?;
+        check!(output.status.success(), "{words:?} ended with {}", output.status);
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    check!(say(&["--help"])?.contains("oci COMMAND"), "{}", say(&["--help"])?);
+    let whole = say(&["oci", "--help"])?;
+    for command in [
+        "create", "start", "run", "state", "list", "kill", "delete", "exec", "ps", "pause", "resume",
+        "update", "events", "features", "spec",
+    ] {
+        check!(whole.contains(&format!("\n  {command} ")), "no {command} in {whole}");
+        let one = say(&["oci", command, "--help"])?;
+        check!(one.starts_with(&format!("usage: berth-oci {command}")), "{one}");
+    }
+    let run = say(&["oci", "run", "-h"])?;
+    check!(run.contains("--bundle, -b VALUE") && run.contains("--console-socket VALUE"), "{run}");
+    Ok(())
+}

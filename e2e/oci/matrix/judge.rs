@@ -10,6 +10,10 @@ use std::path::Path;
 
 /// Only rows whose names hold this word run.
 const ONLY: &str = "BERTH_E2E_ROW";
+/// Only one row of so many runs, of each subject.
+const EVERY: &str = "BERTH_E2E_EVERY";
+/// So many rows are left out first.
+const FROM: &str = "BERTH_E2E_FROM";
 
 /// Runs the rows of a subject one after the other; every failure is told, not only the first.
 pub(super) async fn all(context: &Context, rows: Vec<Row>) -> Result<()> {
@@ -32,7 +36,10 @@ pub(super) async fn all(context: &Context, rows: Vec<Row>) -> Result<()> {
 
 fn judge_all(rows: &[Row]) -> Vec<(&'static str, Result<()>)> {
     let only = std::env::var(ONLY).unwrap_or_default();
-    let chosen = rows.iter().filter(|row| row.name.contains(&only) && row.needs.iter().all(|need| has(need)));
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
+    let (every, from) = (number(EVERY).unwrap_or(1).max(1), number(FROM).unwrap_or(0));
+    let rows = rows.iter().skip(from).step_by(every);
+    let chosen = rows.filter(|row| row.name.contains(&only) && row.needs.iter().all(|need| has(need)));
     chosen.map(|row| (row.name, judge(row))).collect()
 }
 

@@ -146,6 +146,8 @@ fn refusals() -> Vec<Row> {
                 trail(bundle, &[("pause", &[]), ("resume", &[])])
             })
             .same(&["pause 0 paused\nresume 0 created\n"]),
+        refusal("refusal: create of two", &[], "create", &["another"]).refused(&["another"]),
+        refusal("refusal: start of two", created, "start", &["another"]).refused(&["another"]),
         refusal("missing: state", &[], "state", &[]).refused(&["does not exist"]),
         refusal("missing: start", &[], "start", &[]).refused(&["does not exist"]),
         refusal("missing: kill", &[], "kill", &["TERM"]).refused(&["does not exist"]),
@@ -300,6 +302,10 @@ fn more_handed() -> Vec<Row> {
             .change(|spec, _| spec["process"]["terminal"] = json!(true))
             .see(|bundle| Ok(bundle.call("create", &[])?.seen(bundle)))
             .refused(&["--console-socket"]),
+        row("a terminal, and the caller has none")
+            .change(|spec, _| spec["process"]["terminal"] = json!(true))
+            .see(without_a_terminal)
+            .refused(&["--console-socket"]),
         row("--console-socket without a terminal")
             .see(|bundle| {
                 Ok(bundle.call_with("create", &["--console-socket", "/no/such"], &[])?.seen(bundle))
@@ -310,10 +316,19 @@ fn more_handed() -> Vec<Row> {
 
 /// Runs the bundle from a shell that has opened descriptors.
 fn preserve(bundle: &Bundle, opening: &str, count: &str) -> Result<String> {
+    from_shell(bundle, &format!("{opening}; exec"), &format!("run --preserve-fds {count}"))
+}
+
+/// Runs the bundle in a session of its own, with nothing to read.
+fn without_a_terminal(bundle: &Bundle) -> Result<String> {
+    from_shell(bundle, "exec </dev/null; exec setsid --wait", "run")
+}
+
+fn from_shell(bundle: &Bundle, opening: &str, verb: &str) -> Result<String> {
     let program = bundle.runtime().program()?;
     let words = bundle.runtime().words().join(" ");
     let script = format!(
-        "{opening}; exec {} {words} --root {} --log {} --log-format json run --preserve-fds {count} {}",
+        "{opening} {} {words} --root {} --log {} --log-format json {verb} {}",
         program.display(),
         bundle.state_dir().display(),
         bundle.text("call0.log"),

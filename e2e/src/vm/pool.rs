@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// How long a boot may take on a busy machine.
-const BOOT: Duration = Duration::from_secs(300);
+const BOOT: Duration = Duration::from_secs(600);
 
 static POOL: Mutex<Option<Pool>> = Mutex::const_new(None);
 

@@ -41,7 +41,7 @@ pub(crate) fn build(
     preserved: Vec<OwnedFd>,
     listen: bool,
 ) -> Result<Made, OciError> {
-    let id = flags.id()?;
+    let id = flags.sole_id()?;
     let bundle = flags.value("bundle").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let bundle = std::fs::canonicalize(&bundle).about("open bundle", &bundle)?;
     let spec = read_spec(&bundle.join("config.json"))?;
@@ -98,7 +98,7 @@ fn create(
         super::container::must_be_found_again()?;
     }
     Ok(berth_runtime::create(CreateArgs {
-        id: flags.id()?.to_owned(),
+        id: flags.sole_id()?.to_owned(),
         bundle: bundle.to_owned(),
         spec,
         overlay: None,

@@ -20,7 +20,7 @@ const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(FLAGS, args)?;
-    let (id, force) = (flags.id()?, flags.is_set("force"));
+    let (id, force) = (flags.sole_id()?, flags.is_set("force"));
     let place = Place::of(global, id)?;
     let _lock = match place.lock_if_there()? {
         Some(lock) => lock,

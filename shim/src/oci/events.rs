@@ -14,7 +14,7 @@ const FLAGS: &[Flag] = &[Flag::switch("stats", ""), Flag::value("interval", "")]
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(FLAGS, args)?;
-    let container = Container::load(global, flags.id()?)?;
+    let container = Container::load(global, flags.sole_id()?)?;
     container.must_be(&[Status::Running, Status::Created, Status::Paused])?;
     let cgroup = container.cgroup()?;
     let id = &container.record.id;

@@ -68,6 +68,14 @@ impl Parsed {
         self.value(name).map(parse).transpose()
     }
 
+    /// The container's id, the only word.
+    pub(crate) fn sole_id(&self) -> Result<&str, OciError> {
+        match self.rest.get(1) {
+            Some(word) => Err(OciError::Usage(format!("{word:?}: one container's id is all that is taken"))),
+            None => self.id(),
+        }
+    }
+
     /// The container's id, the first word.
     pub(crate) fn id(&self) -> Result<&str, OciError> {
         self.rest

@@ -7,7 +7,7 @@ use super::{Global, OciError, flags};
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(&[], args)?;
-    let (container, _lock) = Container::locked(global, flags.id()?)?;
+    let (container, _lock) = Container::locked(global, flags.sole_id()?)?;
     container.must_be(&[Status::Created])?;
     container.place.start()?;
     let outcome = berth_runtime::poststart(&container.context()?, container.record.pid);

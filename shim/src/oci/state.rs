@@ -7,7 +7,7 @@ use super::{Global, OciError, flags};
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(&[], args)?;
-    let shown = Container::load(global, flags.id()?)?.shown();
+    let shown = Container::load(global, flags.sole_id()?)?.shown();
     print_json(&shown)
 }
 

@@ -7,7 +7,7 @@ use super::{Global, OciError, flags, resources};
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(resources::FLAGS, args)?;
-    let (container, _lock) = Container::locked(global, flags.id()?)?;
+    let (container, _lock) = Container::locked(global, flags.sole_id()?)?;
     let resources = resources::from_flags(&flags)?;
     Ok(container.cgroup()?.set(&resources)?)
 }
