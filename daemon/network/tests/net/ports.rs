@@ -114,6 +114,9 @@ fn a_datagram_flow_follows_its_pod() {
         let mut answers = Vec::new();
         let stale = UdpSocket::bind("0.0.0.0:53").unwrap();
         client.send_to(b"x", format!("{NODE}:53")).unwrap();
+        // Until it is there it may still wait for a neighbour's address, and would go wherever the port leads by then.
+        stale.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        assert_eq!(stale.recv_from(&mut [0; 16]).unwrap().0, 1);
         drop(stale);
         for name in ["a", "b"] {
             let pod = w.attached(&manager, name, vec![map(Protocol::Udp, 53, 53, "")]);
