@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 /// Beyond this many names, those are forgotten that the clock has passed anyway.
-const PRUNE_AT: usize = 1024;
+const PRUNE_AT: usize = 256;
 
 /// Gives creation times.
 #[derive(Debug, Default)]
