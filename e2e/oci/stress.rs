@@ -127,7 +127,8 @@ async fn makers_killed(_context: Context) -> Result<()> {
             let begun = Instant::now();
             bundle.must("create", &[])?;
             let whole = begun.elapsed();
-            bundle.must("delete", &["--force"])?;
+            let ran = bundle.call_with("delete", &["--force"], &[])?;
+            check!(ran.code == 0, "delete --force: {:?} {}", ran.error, ran.err);
             worker.each(|number| {
                 early.fetch_add(u32::from(killed(&bundle, number, whole)?), Ordering::Relaxed);
                 Ok(())
