@@ -400,6 +400,8 @@ fn told() -> Vec<Row> {
         })
         .same(&["true"]),
         up("ps: as a table", |bundle| {
+            // runc's start comes back before the program is executed.
+            wait_for("the program", || Ok(bundle.call("ps", &[])?.out.contains("sleep 100000")))?;
             let out = bundle.call("ps", &[])?.out;
             Ok(format!("{} {}", out.lines().count(), out.contains("sleep 100000")))
         })
