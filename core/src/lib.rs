@@ -1,7 +1,6 @@
 //! What every part of Berth shares and nothing else: ids, times, log records, exit records, error classes,
 //! profile texts, the words of OCI, fault points. No I/O beyond asking the kernel for random bytes and the time.
 
-pub mod capability;
 pub mod error;
 pub mod exit;
 pub mod fault;

@@ -51,7 +51,7 @@ pub struct App {
 /// The records. An empty file beside layers is what is left of them after a crash of a file system: taken for a new node,
 /// it would cost every pod, layer and image there is.
 fn store(root: &Path) -> anyhow::Result<Store> {
-    let file = root.join("store.redb");
+    let file = root.join(berth_store::FILE);
     let empty = std::fs::metadata(&file).is_ok_and(|about| about.len() == 0);
     let layers = std::fs::read_dir(root.join("layers")).is_ok_and(|mut layers| layers.next().is_some());
     anyhow::ensure!(

@@ -6,8 +6,8 @@
 pub(crate) mod attachments;
 pub(crate) mod leftover;
 
+use crate::patience::in_time;
 use crate::pod::{Error, Ground, PodPaths};
-use crate::recovery::settle::in_time;
 use crate::{sandbox, supervisor};
 use berth_core::{ContainerId, SandboxId};
 use std::collections::BTreeSet;

@@ -21,6 +21,7 @@ pub mod logging;
 pub mod man;
 pub mod notify;
 pub mod paths;
+mod patience;
 pub mod pod;
 pub mod probe;
 pub mod recovery;

@@ -82,7 +82,7 @@ impl Paths {
     /// # Errors
     /// A directory that cannot be made, or that another user owns.
     pub fn prepare(&self) -> Result<(), PathsError> {
-        not_shared(&self.root, 0o700, &["lock", "store.redb"])?;
+        not_shared(&self.root, 0o700, &["lock", berth_store::FILE])?;
         directory(&self.root, 0o700)?;
         not_shared(&self.state, 0o711, &["lock", "s"])?;
         directory(&self.state, 0o711)?;

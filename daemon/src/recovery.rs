@@ -4,7 +4,7 @@
 //! Unknown. Pods are settled beside each other, so that thirty take no longer than the slowest one.
 
 mod read;
-pub(crate) mod settle;
+mod settle;
 
 use crate::container::ContainerRecord;
 use crate::gc;

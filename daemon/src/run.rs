@@ -65,13 +65,13 @@ fn print(text: &str) -> anyhow::Result<()> {
 }
 
 fn daemon(args: &Args) -> anyhow::Result<()> {
+    let allocator = berth_sys::malloc::without_thread_caches();
     let config = berth_config::load(args.config.as_deref(), &args.overrides())?;
     if !rustix::process::geteuid().is_root() {
         bail!(
             "berthd must be root to make namespaces, mounts and cgroups: start it by its systemd unit or with sudo"
         );
     }
-    let allocator = berth_sys::malloc::without_thread_caches();
     logging::init(&config.log);
     if let Err(error) = allocator {
         tracing::warn!(%error, "berthd could not start itself with a smaller allocator; it goes on with the usual one");

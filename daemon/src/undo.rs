@@ -37,26 +37,26 @@ impl Undo {
     /// Undoes everything, newest first. A step that fails is tried again and then told in the log; the others go on.
     pub async fn run(mut self, of: &str) -> Vec<Error> {
         let mut failures = Vec::new();
-        while let Some((what, step)) = self.steps.pop() {
-            if let Err(error) = retry(&step).await {
-                tracing::error!(of, step = what, %error, "undo failed; the next start of the daemon tries again");
-                failures.push(error);
-            }
+        while let Some(done) = self.step(of).await {
+            failures.extend(done.err());
         }
         failures
     }
-}
 
-impl Undo {
     /// Undoes, newest first, until a step fails for good: then what it stands on is kept with all the rest, and the next
     /// start of the daemon, which finds the record, goes on.
     pub async fn run_while_it_works(mut self, of: &str) {
-        while let Some((what, step)) = self.steps.pop() {
-            if let Err(error) = retry(&step).await {
-                tracing::error!(of, step = what, %error, "undo failed; all before it stays for the next start");
-                return;
-            }
+        while let Some(Ok(())) = self.step(of).await {}
+    }
+
+    /// The newest step; a failure for good is told in the log.
+    async fn step(&mut self, of: &str) -> Option<Result<(), Error>> {
+        let (what, step) = self.steps.pop()?;
+        let done = retry(&step).await;
+        if let Err(error) = &done {
+            tracing::error!(of, step = what, %error, "undo failed; the next start of the daemon tries again");
         }
+        Some(done)
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &[String]) -> anyhow::Result<()> {
     // The build comes first, so that a broken tree says so once.
     if stages.run(&BUILD, build).is_some() {
         stages.run(&HOUSE, house);
-        stages.run(&UNIT, || tested(&mut unit(), &mut counts));
+        stages.run(&UNIT, || tested(&mut test(), &mut counts));
         if all {
             stages.run(&SHIPPED, || dist::run(&[]));
         }
@@ -76,10 +76,6 @@ fn test() -> Command {
 
 /// The end-to-end tests, which run only where they are named.
 const PROGRAMS: [&str; 4] = ["--test", "e2e", "--test", "oci"];
-
-fn unit() -> Command {
-    test()
-}
 
 /// The product's end-to-end tests.
 fn end_to_end(all: bool, filters: &[&String]) -> Command {

@@ -21,50 +21,55 @@ record! {
 }
 
 words! {
-    /// A capability. Written with `CAP_` in JSON, without as a text.
+    /// A capability, in the order of their numbers in linux/capability.h. Written with `CAP_` in JSON, without as a text.
     Capability {
-        AuditControl = "AUDIT_CONTROL",
-        AuditRead = "AUDIT_READ",
-        AuditWrite = "AUDIT_WRITE",
-        BlockSuspend = "BLOCK_SUSPEND",
-        Bpf = "BPF",
-        CheckpointRestore = "CHECKPOINT_RESTORE",
         Chown = "CHOWN",
         DacOverride = "DAC_OVERRIDE",
         DacReadSearch = "DAC_READ_SEARCH",
         Fowner = "FOWNER",
         Fsetid = "FSETID",
-        IpcLock = "IPC_LOCK",
-        IpcOwner = "IPC_OWNER",
         Kill = "KILL",
-        Lease = "LEASE",
+        Setgid = "SETGID",
+        Setuid = "SETUID",
+        Setpcap = "SETPCAP",
         LinuxImmutable = "LINUX_IMMUTABLE",
-        MacAdmin = "MAC_ADMIN",
-        MacOverride = "MAC_OVERRIDE",
-        Mknod = "MKNOD",
-        NetAdmin = "NET_ADMIN",
         NetBindService = "NET_BIND_SERVICE",
         NetBroadcast = "NET_BROADCAST",
+        NetAdmin = "NET_ADMIN",
         NetRaw = "NET_RAW",
-        Perfmon = "PERFMON",
-        Setgid = "SETGID",
-        Setfcap = "SETFCAP",
-        Setpcap = "SETPCAP",
-        Setuid = "SETUID",
+        IpcLock = "IPC_LOCK",
+        IpcOwner = "IPC_OWNER",
+        SysModule = "SYS_MODULE",
+        SysRawio = "SYS_RAWIO",
+        SysChroot = "SYS_CHROOT",
+        SysPtrace = "SYS_PTRACE",
+        SysPacct = "SYS_PACCT",
         SysAdmin = "SYS_ADMIN",
         SysBoot = "SYS_BOOT",
-        SysChroot = "SYS_CHROOT",
-        SysModule = "SYS_MODULE",
         SysNice = "SYS_NICE",
-        SysPacct = "SYS_PACCT",
-        SysPtrace = "SYS_PTRACE",
-        SysRawio = "SYS_RAWIO",
         SysResource = "SYS_RESOURCE",
         SysTime = "SYS_TIME",
         SysTtyConfig = "SYS_TTY_CONFIG",
+        Mknod = "MKNOD",
+        Lease = "LEASE",
+        AuditWrite = "AUDIT_WRITE",
+        AuditControl = "AUDIT_CONTROL",
+        Setfcap = "SETFCAP",
+        MacOverride = "MAC_OVERRIDE",
+        MacAdmin = "MAC_ADMIN",
         Syslog = "SYSLOG",
         WakeAlarm = "WAKE_ALARM",
+        BlockSuspend = "BLOCK_SUSPEND",
+        AuditRead = "AUDIT_READ",
+        Perfmon = "PERFMON",
+        Bpf = "BPF",
+        CheckpointRestore = "CHECKPOINT_RESTORE",
     }
+}
+
+impl Capability {
+    /// The names without `CAP_`, each at its number.
+    pub const NAMES: &[&str] = Self::WORDS;
 }
 
 impl FromStr for Capability {

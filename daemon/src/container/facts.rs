@@ -10,7 +10,7 @@ use crate::pod::{Error, Ground};
 use crate::sandbox::{FILES, NamespaceMode, SecurityProfile};
 use berth_cgroup::{Hierarchies, Mode};
 use berth_core::ContainerId;
-use berth_core::oci::{LinuxDevice, LinuxDeviceType, LinuxSeccomp};
+use berth_core::oci::{Capability, LinuxDevice, LinuxDeviceType, LinuxSeccomp};
 use rustix::fs::{FileType, Stat};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -181,7 +181,7 @@ fn mask(line: &str) -> Result<u64, Error> {
 
 fn bounding() -> Result<Vec<String>, Error> {
     let mask = mask("CapBnd")?;
-    let names = berth_core::capability::NAMES.iter().enumerate().filter(|(bit, _)| mask & (1 << bit) != 0);
+    let names = Capability::NAMES.iter().enumerate().filter(|(bit, _)| mask & (1 << bit) != 0);
     Ok(names.map(|(_, name)| format!("CAP_{name}")).collect())
 }
 

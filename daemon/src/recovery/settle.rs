@@ -3,18 +3,15 @@
 use super::Stored;
 use crate::container::{self, ContainerRecord, ContainerState, Exited, Reason, RunUser, START_ERROR_CODE};
 use crate::events::from_wire;
+use crate::patience::{WORK_MAX, in_time};
 use crate::pod::machine::Exit;
 use crate::pod::{Error, Ground, Restored, Row};
 use crate::sandbox::{self, SandboxRecord, SandboxState};
 use crate::supervisor::{self, Found, Shim};
-use berth_core::{SandboxId, Timestamp};
+use berth_core::Timestamp;
 use berth_proto::shim::{ContainerState as Told, DeleteRequest, ListRequest, State};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// What one pod may take of the daemon's start.
-const WORK_MAX: Duration = Duration::from_secs(15);
 
 /// Settles a pod. None if it is gone now: it had never been finished.
 pub(super) async fn settle(ground: Arc<Ground>, stored: Stored) -> Option<Restored> {
@@ -49,25 +46,6 @@ async fn end_all(ground: &Arc<Ground>, sandbox: &SandboxRecord, containers: &[Co
         container::kill_all(&ground, alive).await;
     };
     in_time(id, "end what is left of a pod", end).await;
-}
-
-/// Waits for work, but not for ever: a plugin or a shim that hangs keeps its own pod and not the node. It goes on behind.
-pub(crate) async fn in_time<T: Send + 'static>(
-    sandbox: SandboxId,
-    what: &'static str,
-    work: impl Future<Output = T> + Send + 'static,
-) -> Option<T> {
-    match tokio::time::timeout(WORK_MAX, tokio::spawn(work)).await {
-        Ok(Ok(done)) => Some(done),
-        Ok(Err(error)) => {
-            tracing::error!(%sandbox, what, %error, "failed; the next start tries again");
-            None
-        }
-        Err(_) => {
-            tracing::warn!(%sandbox, what, after = ?WORK_MAX, "not done yet; it goes on while the daemon serves");
-            None
-        }
-    }
 }
 
 /// A sandbox whose steps were cut short: nobody was told of it, so it is undone. What cannot be undone is shown.

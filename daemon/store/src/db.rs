@@ -33,7 +33,7 @@ pub struct Db {
 impl Db {
     pub(crate) fn open(root: &Path) -> Result<Self, StoreError> {
         let lock = Lock::take(&root.join("store.lock"))?;
-        let path = root.join("store.redb");
+        let path = root.join(crate::FILE);
         let reserve = Reserve::new(root);
         let open = match prepare(&path) {
             // A disk already full at start must not keep the node from being stopped and cleaned.

@@ -29,6 +29,9 @@ berth_core::fault_points! {
     COMMIT = "store.commit", "after a transaction has written, before it is durable";
 }
 
+/// The file's name in the root directory.
+pub const FILE: &str = "store.redb";
+
 /// The open store. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -36,7 +39,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or makes `store.redb` in `root` (which must exist) for this process alone.
+    /// Opens or makes [`FILE`] in `root` (which must exist) for this process alone.
     ///
     /// # Errors
     /// Held by another process, written by a newer berthd, damaged beyond what redb repairs, or no access.

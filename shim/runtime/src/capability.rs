@@ -1,14 +1,13 @@
 //! Capabilities by name and by number.
 
-use berth_core::capability::NAMES;
-use berth_core::oci::{Capabilities, LinuxCapabilities};
+use berth_core::oci::{Capabilities, Capability, LinuxCapabilities};
 
 /// CAP_SYS_ADMIN, which installing a filter takes without no_new_privs.
 pub(crate) const SYS_ADMIN: u64 = 1 << 21;
 
 /// Every capability, as `CAP_*`, sorted by number.
 pub fn all_names() -> Vec<String> {
-    NAMES.iter().map(|name| format!("CAP_{name}")).collect()
+    Capability::NAMES.iter().map(|name| format!("CAP_{name}")).collect()
 }
 
 /// The five sets of a process as bits.
@@ -52,27 +51,23 @@ impl Sets {
 }
 
 fn bits(set: Option<&Capabilities>) -> u64 {
-    set.into_iter().flatten().filter_map(|c| number(c.as_str())).fold(0, |bits, n| bits | 1 << n)
-}
-
-/// The number of `CAP_NAME` or `NAME`, in any case.
-pub(crate) fn number(name: &str) -> Option<usize> {
-    let upper = name.to_ascii_uppercase();
-    let short = upper.strip_prefix("CAP_").unwrap_or(&upper);
-    NAMES.iter().position(|n| *n == short)
+    set.into_iter().flatten().fold(0, |bits, capability| bits | 1 << *capability as u64)
 }
 
 /// The names of the capabilities in `bits`.
 pub(crate) fn names(bits: u64) -> String {
     let names: Vec<&str> =
-        NAMES.iter().enumerate().filter(|(n, _)| bits & (1 << n) != 0).map(|(_, n)| *n).collect();
+        Capability::NAMES.iter().enumerate().filter(|(n, _)| bits & (1 << n) != 0).map(|(_, n)| *n).collect();
     names.join(", ")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_core::oci::Capability;
+
+    fn number(name: &str) -> Option<usize> {
+        name.parse::<Capability>().ok().map(|capability| capability as usize)
+    }
 
     #[test]
     fn numbers_are_the_kernels() {

@@ -56,11 +56,8 @@ impl Container {
 
     /// The same, as it is while no other command works on it.
     pub(crate) fn locked(global: &Global, id: &str) -> Result<(Self, Lock), OciError> {
-        must_be_found_again()?;
-        let place = Place::of(global, id)?;
-        let lock = place.lock()?;
-        let record = place.record()?;
-        Ok((Self { place, record }, lock))
+        let lock = Place::of(global, id)?.lock()?;
+        Ok((Self::load(global, id)?, lock))
     }
 
     /// Its first process, if that still lives. A process that has its number by chance is not it.

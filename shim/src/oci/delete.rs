@@ -8,7 +8,7 @@ use berth_core::oci::Spec;
 use berth_runtime::Context;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::container::{Container, Status};
+use super::container::{Container, Status, must_be_found_again};
 use super::flags::Flag;
 use super::store::Place;
 use super::{Global, OciError, flags};
@@ -21,6 +21,7 @@ const PATIENCE: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(FLAGS, args)?;
     let (id, force) = (flags.sole_id()?, flags.is_set("force"));
+    must_be_found_again()?;
     let place = Place::of(global, id)?;
     let _lock = match place.lock_if_there()? {
         Some(lock) => lock,

@@ -47,13 +47,9 @@ pub(super) fn vfork_into(
         let flags =
             namespaces | (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD) as u64;
         let top = stack.as_mut_ptr() as u64 + STACK as u64;
+        let words = [flags, top, std::ptr::from_mut(pidfd) as u64];
         // SAFETY: as below; the place for the pidfd is the caller's.
-        let result = unsafe { clone_call(flags, top, pidfd, order) };
-        return if result < 0 {
-            Err(io::Error::from_raw_os_error(-result as i32))
-        } else {
-            Ok(result as i32)
-        };
+        return errno(unsafe { call(libc::SYS_clone, words, order) });
     }
     let mut args = CloneArgs {
         flags: namespaces | (libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD) as u64,
@@ -67,9 +63,14 @@ pub(super) fn vfork_into(
         args.flags |= CLONE_INTO_CGROUP;
         args.cgroup = fd as u64;
     }
+    let words = [&raw const args as u64, size_of::<CloneArgs>() as u64, 0];
     // SAFETY: `args` is a valid clone_args; the child gets a stack of its own and leaves it only by execve or exit, and all it
     // reads and writes through `order` outlives it, since the caller sleeps until then.
-    let result = unsafe { clone3_call(&args, order) };
+    errno(unsafe { call(libc::SYS_clone3, words, order) })
+}
+
+/// The pid, or the error that the kernel gives as a negative number.
+fn errno(result: i64) -> io::Result<i32> {
     if result < 0 { Err(io::Error::from_raw_os_error(-result as i32)) } else { Ok(result as i32) }
 }
 
@@ -83,11 +84,11 @@ fn old_bits(namespaces: u64) -> io::Result<u64> {
     }
 }
 
-/// The raw call of clone. The child jumps to `run(order)` without ever returning into this frame.
+/// The raw call of clone or clone3. The child jumps to `run(order)` without ever returning into this frame.
 #[cfg(target_arch = "x86_64")]
-unsafe fn clone_call(flags: u64, stack_top: u64, pidfd: &mut i32, order: &mut Order) -> i64 {
+unsafe fn call(number: i64, words: [u64; 3], order: &mut Order) -> i64 {
     let result: i64;
-    // SAFETY: see the caller. `stack_top` is 16-byte aligned.
+    // SAFETY: see the callers. The child's stack pointer is the 16-byte aligned top of its stack.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -98,10 +99,10 @@ unsafe fn clone_call(flags: u64, stack_top: u64, pidfd: &mut i32, order: &mut Or
             "call r13",
             "ud2",
             "2:",
-            inlateout("rax") libc::SYS_clone => result,
-            in("rdi") flags,
-            in("rsi") stack_top,
-            in("rdx") pidfd,
+            inlateout("rax") number => result,
+            in("rdi") words[0],
+            in("rsi") words[1],
+            in("rdx") words[2],
             in("r10") 0,
             in("r8") 0,
             in("r12") order,
@@ -113,11 +114,11 @@ unsafe fn clone_call(flags: u64, stack_top: u64, pidfd: &mut i32, order: &mut Or
     result
 }
 
-/// The raw call of clone. The child jumps to `run(order)` without ever returning into this frame.
+/// The raw call of clone or clone3. The child jumps to `run(order)` without ever returning into this frame.
 #[cfg(target_arch = "aarch64")]
-unsafe fn clone_call(flags: u64, stack_top: u64, pidfd: &mut i32, order: &mut Order) -> i64 {
+unsafe fn call(number: i64, words: [u64; 3], order: &mut Order) -> i64 {
     let result: i64;
-    // SAFETY: see the caller. `stack_top` is 16-byte aligned.
+    // SAFETY: see the callers. The child's stack pointer is the 16-byte aligned top of its stack.
     unsafe {
         std::arch::asm!(
             "svc 0",
@@ -127,63 +128,12 @@ unsafe fn clone_call(flags: u64, stack_top: u64, pidfd: &mut i32, order: &mut Or
             "blr x21",
             "brk 1",
             "2:",
-            in("x8") libc::SYS_clone,
-            inlateout("x0") flags => result,
-            in("x1") stack_top,
-            in("x2") pidfd,
+            in("x8") number,
+            inlateout("x0") words[0] => result,
+            in("x1") words[1],
+            in("x2") words[2],
             in("x3") 0,
             in("x4") 0,
-            in("x20") order,
-            in("x21") run as *const (),
-        );
-    }
-    result
-}
-
-/// The raw call. The child jumps to `run(order)` without ever returning into this frame.
-#[cfg(target_arch = "x86_64")]
-unsafe fn clone3_call(args: &CloneArgs, order: &mut Order) -> i64 {
-    let result: i64;
-    // SAFETY: see the caller. The child's stack pointer is the 16-byte aligned top of `args.stack`.
-    unsafe {
-        std::arch::asm!(
-            "syscall",
-            "test rax, rax",
-            "jnz 2f",
-            "xor ebp, ebp",
-            "mov rdi, r12",
-            "call r13",
-            "ud2",
-            "2:",
-            inlateout("rax") libc::SYS_clone3 => result,
-            in("rdi") args,
-            in("rsi") size_of::<CloneArgs>(),
-            in("r12") order,
-            in("r13") run as *const (),
-            lateout("rcx") _,
-            lateout("r11") _,
-        );
-    }
-    result
-}
-
-/// The raw call. The child jumps to `run(order)` without ever returning into this frame.
-#[cfg(target_arch = "aarch64")]
-unsafe fn clone3_call(args: &CloneArgs, order: &mut Order) -> i64 {
-    let result: i64;
-    // SAFETY: see the caller. The child's stack pointer is the 16-byte aligned top of `args.stack`.
-    unsafe {
-        std::arch::asm!(
-            "svc 0",
-            "cbnz x0, 2f",
-            "mov x29, xzr",
-            "mov x0, x20",
-            "blr x21",
-            "brk 1",
-            "2:",
-            in("x8") libc::SYS_clone3,
-            inlateout("x0") args => result,
-            in("x1") size_of::<CloneArgs>(),
             in("x20") order,
             in("x21") run as *const (),
         );
