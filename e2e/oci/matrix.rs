@@ -25,7 +25,7 @@ use berth_e2e::tests;
 use row::Row;
 
 tests![; minutes 60 [
-    a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, unified]];
+    a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, shared, unified]];
 
 /// Runs the rows of one subject.
 async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
@@ -102,6 +102,11 @@ async fn process(context: Context) -> Result<()> {
 
 async fn users(context: Context) -> Result<()> {
     subject(context, users::rows).await
+}
+
+/// The rows on propagation again where the root is shared.
+async fn shared(context: Context) -> Result<()> {
+    inside::shared(&context).await
 }
 
 /// Every row again where there is no cgroup hierarchy but the unified one.

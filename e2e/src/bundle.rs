@@ -25,6 +25,7 @@ pub struct Bundle {
     runtime: Runtime,
     id: String,
     dir: PathBuf,
+    state: PathBuf,
 }
 
 impl Bundle {
@@ -32,7 +33,8 @@ impl Bundle {
     pub fn new(runtime: Runtime) -> anyhow::Result<Self> {
         let id = Tag::next().name();
         let dir = std::env::temp_dir().join(&id);
-        let bundle = Self { runtime, id, dir };
+        let state = dir.join("state");
+        let bundle = Self { runtime, id, dir, state };
         base::lay(&bundle.rootfs()).with_context(|| format!("laying {}", bundle.rootfs().display()))?;
         bundle.write(&base::config(bundle.id()))?;
         Ok(bundle)
@@ -70,7 +72,12 @@ impl Bundle {
 
     /// Where the runtime keeps its state.
     pub fn state_dir(&self) -> PathBuf {
-        self.dir.join("state")
+        self.state.clone()
+    }
+
+    /// Lets the runtime keep its state in memory, as below /run on a node.
+    pub fn keep_state_in_memory(&mut self) {
+        self.state = Path::new("/dev/shm").join(&self.id);
     }
 
     /// The configuration as it stands.

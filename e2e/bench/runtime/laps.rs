@@ -55,7 +55,9 @@ pub(super) fn run(runtimes: &[Runtime], rounds: usize, limits: bool) -> anyhow::
 
 /// A bundle of `true`, and a container that runs, for exec.
 pub(crate) fn home(runtime: Runtime, limits: bool) -> anyhow::Result<(Bundle, Bundle)> {
-    let (short, long) = (Bundle::new(runtime)?, Bundle::new(runtime)?);
+    let (mut short, mut long) = (Bundle::new(runtime)?, Bundle::new(runtime)?);
+    short.keep_state_in_memory();
+    long.keep_state_in_memory();
     let seccomp = serde_json::to_value(seccomp_default(DEFAULT_CAPABILITIES))?;
     for (bundle, args) in [(&short, json!(["true"])), (&long, json!(["sleep", "100000"]))] {
         bundle.change(|spec| {

@@ -1,5 +1,5 @@
-//! The table again in a mount and a cgroup namespace of its own where only the unified hierarchy is visible: what runs
-//! the rows is this same program, executed anew inside.
+//! Rows of the table again in a mount namespace of their own that shows another machine: what runs them is this same
+//! program, executed anew inside.
 
 use super::judge;
 use anyhow::{Context as _, Result, bail};
@@ -9,30 +9,53 @@ use tokio::process::Command;
 
 const INSIDE: &str = "BERTH_E2E_INSIDE";
 
-const PRELUDE: &str = "set -eu
+/// A world of which only the unified hierarchy is visible.
+const UNIFIED: &str = "set -eu
 umount -l /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 exec \"$@\"
 ";
 
-/// Runs every other test of the table inside. On a machine that is so anyway they have been run.
+/// A world whose root is shared, as systemd makes it.
+const SHARED: &str = "set -eu
+mount --make-rshared /
+exec \"$@\"
+";
+
+/// Runs every other test of the table where there is no hierarchy but the unified one. On a machine that is so anyway they
+/// have been run.
 pub(super) async fn unified(context: &Context) -> Result<()> {
-    if std::env::var_os(INSIDE).is_some() || judge::only_unified() {
-        return Err(context.skip("only the unified hierarchy is there already"));
-    }
     if std::env::var_os("BERTH_E2E_GUEST").is_some() {
         return Err(context
             .skip("the table runs in a machine that has nothing but the unified hierarchy, see vm::suites"));
     }
+    if judge::only_unified() {
+        return Err(context.skip("only the unified hierarchy is there already"));
+    }
+    again(context, UNIFIED, "matrix::", "").await
+}
+
+/// Runs the rows on propagation where the root is shared. On a machine that is so anyway they have been run.
+pub(super) async fn shared(context: &Context) -> Result<()> {
+    if judge::root_is_shared() {
+        return Err(context.skip("the root is shared already"));
+    }
+    again(context, SHARED, "matrix::mounts", "propagation").await
+}
+
+async fn again(context: &Context, world: &str, tests: &str, rows: &str) -> Result<()> {
+    if std::env::var_os(INSIDE).is_some() {
+        return Err(context.skip("this is another world already"));
+    }
     let mut command = Command::new("unshare");
-    command.args(["--mount", "--cgroup", "--propagation", "private", "sh", "-c", PRELUDE, "sh"]);
-    command.arg(std::env::current_exe()?).args(["--jobs", "2", "matrix::"]);
-    command.env(INSIDE, "1").env_remove("BERTH_E2E_SHARD").stdin(Stdio::null()).kill_on_drop(true);
-    let output = command.output().await.context("unshare")?;
+    command.args(["--mount", "--cgroup", "--propagation", "private", "sh", "-c", world, "sh"]);
+    command.arg(std::env::current_exe()?).args(["--jobs", "2", tests]);
+    command.env(INSIDE, "1").env(judge::ONLY, rows).env_remove("BERTH_E2E_SHARD");
+    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("unshare")?;
     if !output.status.success() {
         let (said, words) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        bail!("where only the unified hierarchy is visible:\n{said}{words}");
+        bail!("inside another world:\n{said}{words}");
     }
     Ok(())
 }

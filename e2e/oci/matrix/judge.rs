@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Only rows whose names hold this word run.
-const ONLY: &str = "BERTH_E2E_ROW";
+pub(super) const ONLY: &str = "BERTH_E2E_ROW";
 /// Only one row of so many runs, of each subject.
 const EVERY: &str = "BERTH_E2E_EVERY";
 /// So many rows are left out first.
@@ -113,6 +113,8 @@ fn show(row: &Row, runtime: Runtime) -> Result<Shown> {
 fn has(need: &str) -> bool {
     match need {
         "v1" => !only_unified(),
+        "shared-root" => root_is_shared(),
+        "private-root" => !root_is_shared(),
         "v2" => only_unified(),
         // The bounding set, in which bit 24 is CAP_SYS_RESOURCE.
         "no-sys-resource" => {
@@ -130,6 +132,13 @@ fn has(need: &str) -> bool {
             root.ends_with(controller) || listed.split_whitespace().any(|name| name == controller)
         }),
     }
+}
+
+/// Whether the root's mount tells others of what is mounted on it, as systemd arranges.
+pub(super) fn root_is_shared() -> bool {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let root = mounts.lines().filter(|line| line.split(' ').nth(4) == Some("/"));
+    root.last().is_some_and(|line| line.contains(" shared:"))
 }
 
 /// Whether /sys/fs/cgroup is the unified hierarchy itself.

@@ -63,6 +63,7 @@ pub(super) fn force(bundle: &Bundle) {
         let _ = rustix::mount::unmount(&point, rustix::mount::UnmountFlags::DETACH);
     }
     bundle.cgroups("").iter().for_each(|dir| crate::node::remove_cgroup(dir));
+    let _ = std::fs::remove_dir_all(bundle.state_dir());
     // Through a mount that will not go the removal would reach what is not ours.
     if bundle.mounts().is_empty() {
         let _ = std::fs::remove_dir_all(bundle.dir());

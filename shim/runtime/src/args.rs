@@ -148,26 +148,38 @@ pub struct Context {
 }
 
 impl Context {
-    /// The context of a container that another process made, from its configuration.
-    ///
-    /// # Errors
-    /// A filter that cannot be compiled.
-    pub fn from_spec(id: &str, bundle: &std::path::Path, mut spec: Spec) -> Result<Self, crate::Error> {
+    /// The context of a container that another process made: its configuration, and the filter that was compiled then.
+    pub fn restored(id: &str, bundle: &std::path::Path, mut spec: Spec, filter: Option<Program>) -> Self {
         let seccomp = spec.linux.as_mut().and_then(|linux| linux.seccomp.take());
-        let filter = seccomp.as_ref().map(crate::seccomp::compile).transpose()?;
         let wants = filter.as_ref().is_some_and(Program::wants_listener);
         let listener = seccomp.filter(|_| wants).and_then(|s| {
             s.listener_path().clone().map(|path| (path, s.listener_metadata().clone().unwrap_or_default()))
         });
-        Ok(Self {
+        Self {
             id: id.to_owned(),
             bundle: bundle.to_owned(),
             spec,
             seccomp: filter,
             listener,
             no_new_keyring: false,
-        })
+        }
     }
+
+    /// What its hooks are told.
+    pub fn hooked(&self) -> Hooked<'_> {
+        Hooked { id: &self.id, bundle: &self.bundle, spec: &self.spec }
+    }
+}
+
+/// A container whose hooks are run.
+#[derive(Debug, Clone, Copy)]
+pub struct Hooked<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// The bundle's directory.
+    pub bundle: &'a std::path::Path,
+    /// The configuration, which has the hooks and the annotations.
+    pub spec: &'a Spec,
 }
 
 /// One more process for a container.

@@ -1,6 +1,6 @@
 //! delete: what a container holds is freed.
 
-use crate::args::{Context, Created};
+use crate::args::{Created, Hooked};
 use crate::error::Error;
 use crate::hooks;
 
@@ -12,14 +12,14 @@ use crate::hooks;
 /// The cgroup cannot be emptied or removed.
 pub fn delete(created: &Created) -> Result<Vec<String>, Error> {
     crate::kill(&created.pidfd, 9)?;
-    delete_parts(&created.context, Some(&created.cgroup))
+    delete_parts(created.context.hooked(), Some(&created.cgroup))
 }
 
 /// As [`delete`], for a container known by its parts; a cgroup that is gone already is none.
 ///
 /// # Errors
 /// As [`delete`].
-pub fn delete_parts(context: &Context, cgroup: Option<&berth_cgroup::Cgroup>) -> Result<Vec<String>, Error> {
+pub fn delete_parts(of: Hooked<'_>, cgroup: Option<&berth_cgroup::Cgroup>) -> Result<Vec<String>, Error> {
     if let Some(cgroup) = cgroup {
         let left = cgroup.procs().unwrap_or_default();
         if !left.is_empty() {
@@ -27,10 +27,10 @@ pub fn delete_parts(context: &Context, cgroup: Option<&berth_cgroup::Cgroup>) ->
         }
         cgroup.delete()?;
     }
-    let Some(list) = context.spec.hooks().as_ref().and_then(|h| h.poststop().as_ref()) else {
+    let Some(list) = of.spec.hooks().as_ref().and_then(|h| h.poststop().as_ref()) else {
         return Ok(Vec::new());
     };
-    let state = hooks::state_text(&context.id, "stopped", None, &context.bundle, &context.spec);
+    let state = hooks::state_text(of.id, "stopped", None, of.bundle, of.spec);
     // The container is gone whatever a hook says, and every hook is run.
     let failed =
         list.iter().filter_map(|hook| hooks::run_all("poststop", std::slice::from_ref(hook), &state).err());

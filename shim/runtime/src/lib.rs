@@ -27,7 +27,7 @@ mod start;
 mod wire;
 
 pub use args::{
-    CgroupArgs, Context, CreateArgs, Created, Exec, ExecArgs, ExecPlaces, ExecProgram, OverlayPlan,
+    CgroupArgs, Context, CreateArgs, Created, Exec, ExecArgs, ExecPlaces, ExecProgram, Hooked, OverlayPlan,
     ResolvedUser, Stdio, Switches, UserLookup,
 };
 pub use create::{cgroup_path, create};

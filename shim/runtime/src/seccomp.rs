@@ -15,7 +15,6 @@ mod interpreter;
 mod rules;
 mod search;
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use berth_core::oci::{LinuxSeccomp, LinuxSeccompFilterFlag};
@@ -41,7 +40,6 @@ pub struct Program {
     bytes: Vec<u8>,
     flags: u32,
     listener: bool,
-    skipped: Vec<String>,
 }
 
 impl Program {
@@ -60,9 +58,19 @@ impl Program {
         self.listener
     }
 
-    /// Names in the profile that no known architecture has, sorted.
-    pub fn skipped(&self) -> &[String] {
-        &self.skipped
+    /// A form to keep beside a container, which [`Program::from_kept`] takes: flags, whether there is a listener, and the
+    /// instructions.
+    pub fn kept(&self) -> Vec<u8> {
+        let head = u64::from(self.flags) | u64::from(self.listener) << 32;
+        [&head.to_ne_bytes()[..], &self.bytes].concat()
+    }
+
+    /// The program of a kept form; none if that was cut short. The kernel checks the instructions.
+    pub fn from_kept(kept: &[u8]) -> Option<Self> {
+        let (head, bytes) = kept.split_first_chunk::<8>()?;
+        let head = u64::from_ne_bytes(*head);
+        let whole = !bytes.is_empty() && bytes.len().is_multiple_of(8) && head >> 33 == 0;
+        whole.then(|| Self { bytes: bytes.to_vec(), flags: head as u32, listener: head >> 32 == 1 })
     }
 }
 
@@ -91,7 +99,7 @@ impl fmt::Display for Program {
 /// Compiles a profile for this machine. The same profile always gives the same program.
 ///
 /// # Errors
-/// Values out of range, with their place in the profile. Unknown names are no error: see [`Program::skipped`].
+/// Values out of range, with their place in the profile. Names that no convention has are passed over, as in the field.
 pub fn compile(profile: &LinuxSeccomp) -> Result<Program, CompileError> {
     compile_for(profile, std::env::consts::ARCH)
 }
@@ -111,7 +119,6 @@ fn compile_for(profile: &LinuxSeccomp, machine: &str) -> Result<Program, Compile
         bytes: instructions.iter().flat_map(encode).collect(),
         flags: flags(profile, listener),
         listener,
-        skipped: skipped(profile, &sections),
     })
 }
 
@@ -136,14 +143,6 @@ fn assemble(sections: &[(Abi, Answers)]) -> Vec<Instruction> {
     }
     builder.load(AT_ARCH, next);
     builder.finish()
-}
-
-/// Names that no convention of the profile has.
-fn skipped(profile: &LinuxSeccomp, sections: &[(Abi, Answers)]) -> Vec<String> {
-    let named: BTreeSet<&String> =
-        profile.syscalls().iter().flatten().flat_map(|rule| rule.names()).collect();
-    let unknown = |name: &&String| !sections.iter().any(|(_, answers)| answers.known.contains(name.as_str()));
-    named.into_iter().filter(unknown).cloned().collect()
 }
 
 fn flags(profile: &LinuxSeccomp, listener: bool) -> u32 {

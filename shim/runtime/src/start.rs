@@ -18,7 +18,7 @@ pub fn start(created: &mut Created) -> Result<(), Error> {
         return Err(Error::State { id: created.id.clone(), state: "was started before".to_owned() });
     };
     launch::release(channel)?;
-    poststart(&created.context, created.pid)
+    poststart(created.context.hooked(), created.pid)
 }
 
 /// Lets a created container outlive this process: from here on it waits for [`start_by_socket`]. Until then it ends with us, so
@@ -46,10 +46,10 @@ pub fn start_by_socket(socket: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// The hook that failed.
-pub fn poststart(context: &crate::args::Context, pid: i32) -> Result<(), Error> {
-    let Some(list) = context.spec.hooks().as_ref().and_then(|h| h.poststart().as_ref()) else {
+pub fn poststart(of: crate::args::Hooked<'_>, pid: i32) -> Result<(), Error> {
+    let Some(list) = of.spec.hooks().as_ref().and_then(|h| h.poststart().as_ref()) else {
         return Ok(());
     };
-    let state = hooks::state_text(&context.id, "running", Some(pid), &context.bundle, &context.spec);
+    let state = hooks::state_text(of.id, "running", Some(pid), of.bundle, of.spec);
     Ok(hooks::run_all("poststart", list, &state)?)
 }

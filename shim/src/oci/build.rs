@@ -44,12 +44,12 @@ pub(crate) fn build(
     let id = flags.sole_id()?;
     let bundle = flags.value("bundle").map_or_else(|| PathBuf::from("."), PathBuf::from);
     let bundle = std::fs::canonicalize(&bundle).about("open bundle", &bundle)?;
-    let spec = read_spec(&bundle.join("config.json"))?;
+    let mut spec = read_spec(&bundle.join("config.json"))?;
     let place = Place::claim(global, id)?;
     let lock = place.lock()?;
     // Recorded before anything is made: should this process be killed, `delete --force` finds what it left.
     let begun = record(global, id, &bundle, &spec).and_then(|record| place.save(&record).map(|()| record));
-    let made = begun.and_then(|record| place.save_spec(&spec).map(|()| record)).and_then(|record| {
+    let made = begun.and_then(|record| place.save_spec(&mut spec).map(|()| record)).and_then(|record| {
         let listener = if listen { Some(place.listen()?) } else { None };
         create(global, flags, &bundle, spec, (preserved, listener)).map(|created| (created, record))
     });
@@ -160,6 +160,10 @@ fn record(
         systemd: global.driver == Driver::Systemd,
         cgroup: berth_runtime::cgroup_path(spec, id, global.driver)?.to_string(),
         owner: "root".to_owned(),
+        hooks: spec
+            .hooks()
+            .as_ref()
+            .is_some_and(|hooks| hooks.poststart().is_some() || hooks.poststop().is_some()),
     })
 }
 
@@ -172,6 +176,7 @@ fn tell(
     created: &mut Created,
 ) -> Result<(), OciError> {
     created.warnings.iter().for_each(|warning| global.log.warn(warning));
+    place.save_filter(created.context.seccomp.as_ref())?;
     record.pid = created.pid;
     record.started_ticks = started_ticks(created.pid).unwrap_or(0);
     place.save(&record)?;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 
 use berth_cgroup::{Cgroup, CgroupPath, Driver, Hierarchies};
-use berth_runtime::Context;
+use berth_core::oci::Spec;
+use berth_runtime::{Context, Hooked};
 use serde::Serialize;
 
 use super::store::{Lock, Place, Record};
@@ -86,8 +87,19 @@ impl Container {
 
     /// What further processes inherit.
     pub(crate) fn context(&self) -> Result<Context, OciError> {
-        let context = Context::from_spec(&self.record.id, &self.record.bundle, self.place.spec()?);
-        Ok(context?)
+        let spec = self.place.spec()?;
+        let filter = self.place.filter(&spec)?;
+        Ok(Context::restored(&self.record.id, &self.record.bundle, spec, filter))
+    }
+
+    /// The configuration, for its hooks; an empty one where there are none to run later.
+    pub(crate) fn hooks(&self) -> Result<Spec, OciError> {
+        if self.record.hooks { self.place.spec() } else { Ok(Spec::default()) }
+    }
+
+    /// What hooks are told, with the configuration of [`Self::hooks`].
+    pub(crate) fn hooked<'a>(&'a self, spec: &'a Spec) -> Hooked<'a> {
+        Hooked { id: &self.record.id, bundle: &self.record.bundle, spec }
     }
 
     /// Refuses unless the container is in one of `states`.

@@ -5,7 +5,6 @@ use std::os::fd::OwnedFd;
 
 use berth_cgroup::CgroupError;
 use berth_core::oci::Spec;
-use berth_runtime::Context;
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::container::{Container, Status, must_be_found_again};
@@ -45,12 +44,12 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
         Err(OciError::Cgroup(CgroupError::NotFound { .. })) => None,
         Err(error) => return Err(error),
     };
-    let context = match container.context() {
+    let hooks = match container.hooks() {
         // Its maker was killed before the configuration was written: there are no hooks to run.
-        Err(_) if force => Context::from_spec(id, &container.record.bundle, Spec::default())?,
+        Err(_) if force => Spec::default(),
         other => other?,
     };
-    for warning in berth_runtime::delete_parts(&context, cgroup.as_ref())? {
+    for warning in berth_runtime::delete_parts(container.hooked(&hooks), cgroup.as_ref())? {
         global.log.warn(&warning);
     }
     container.place.remove()

@@ -7,7 +7,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use berth_core::oci::Spec;
+use berth_core::oci::{LinuxSeccomp, Spec};
+use berth_runtime::seccomp::Program;
 use serde::{Deserialize, Serialize};
 
 use super::{About, Global, OciError, from_json};
@@ -26,6 +27,8 @@ pub(crate) struct Record {
     pub(crate) systemd: bool,
     pub(crate) cgroup: String,
     pub(crate) owner: String,
+    /// Whether there are hooks that later commands run; without them they need not read the configuration.
+    pub(crate) hooks: bool,
 }
 
 /// Keeps other commands off a container while it lives.
@@ -116,16 +119,37 @@ impl Place {
         std::fs::rename(&fresh, &path).about("rename", &path)
     }
 
-    /// The configuration, as it was when the container was made.
+    /// The configuration, as it was when the container was made, without the rules of its filter.
     pub(crate) fn spec(&self) -> Result<Spec, OciError> {
         read_spec(&self.0.join("config.json"))
     }
 
-    pub(crate) fn save_spec(&self, spec: &Spec) -> Result<(), OciError> {
+    /// Keeps a configuration for later commands. The rules of the filter are most of it, and are kept compiled.
+    pub(crate) fn save_spec(&self, spec: &mut Spec) -> Result<(), OciError> {
         let path = self.0.join("config.json");
-        let text = serde_json::to_vec(spec)
-            .map_err(|error| OciError::Json { path: path.display().to_string(), error })?;
-        write(&path, &text)
+        let rules = filter_of(spec).and_then(|seccomp| seccomp.syscalls.take());
+        let text = serde_json::to_vec(spec);
+        if let Some(seccomp) = filter_of(spec) {
+            seccomp.syscalls = rules;
+        }
+        write(&path, &text.map_err(|error| OciError::Json { path: path.display().to_string(), error })?)
+    }
+
+    /// Keeps the compiled filter for whoever joins the container later.
+    pub(crate) fn save_filter(&self, filter: Option<&Program>) -> Result<(), OciError> {
+        filter.map_or(Ok(()), |filter| write(&self.0.join(FILTER), &filter.kept()))
+    }
+
+    /// The filter of a container whose configuration has one. Without it nothing may join.
+    pub(crate) fn filter(&self, spec: &Spec) -> Result<Option<Program>, OciError> {
+        if spec.linux().as_ref().is_none_or(|linux| linux.seccomp().is_none()) {
+            return Ok(None);
+        }
+        let path = self.0.join(FILTER);
+        let kept = std::fs::read(&path).about("read", &path)?;
+        let broken =
+            || OciError::State(format!("{} is no compiled filter; delete the container", path.display()));
+        Program::from_kept(&kept).ok_or_else(broken).map(Some)
     }
 
     /// The socket on which a created container waits.
@@ -157,6 +181,13 @@ impl Place {
             _ => Ok(()),
         }
     }
+}
+
+/// The name of the compiled filter.
+const FILTER: &str = "seccomp.bpf";
+
+fn filter_of(spec: &mut Spec) -> Option<&mut LinuxSeccomp> {
+    spec.linux.as_mut()?.seccomp.as_mut()
 }
 
 /// Writes a file that only root can read, whatever the umask.

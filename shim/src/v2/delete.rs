@@ -7,7 +7,7 @@ use std::path::Path;
 use berth_cgroup::{Cgroup, CgroupError, CgroupPath, Hierarchies};
 use berth_core::Timestamp;
 use berth_proto::containerd::DeleteResponse;
-use berth_runtime::Context;
+use berth_runtime::Hooked;
 use prost::Message;
 
 use super::flags::Flags;
@@ -53,17 +53,15 @@ fn end(bundle: &Path, record: &Record) -> Result<(), V2Error> {
         Err(CgroupError::NotFound { .. }) => None,
         Err(error) => return Err(runtime(error.into())),
     };
-    match crate::task::create::load(&bundle.join("config.json"))
-        .ok()
-        .and_then(|spec| Context::from_spec(&record.id, bundle, spec).ok())
-    {
-        Some(context) => {
-            for warning in berth_runtime::delete_parts(&context, cgroup.as_ref())? {
+    match crate::task::create::load(&bundle.join("config.json")) {
+        Ok(spec) => {
+            let hooked = Hooked { id: &record.id, bundle, spec: &spec };
+            for warning in berth_runtime::delete_parts(hooked, cgroup.as_ref())? {
                 eprintln!("container {}: {warning}", record.id);
             }
         }
         // Without its configuration there are no hooks to run.
-        None => {
+        Err(_) => {
             if let Some(cgroup) = cgroup {
                 cgroup.kill().and_then(|()| cgroup.delete()).map_err(|e| runtime(e.into()))?;
             }

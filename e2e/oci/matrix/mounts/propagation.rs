@@ -6,7 +6,7 @@ use serde_json::json;
 
 /// The rows.
 pub(super) fn rows() -> Vec<Row> {
-    [mounts(), root()].into_iter().flatten().collect()
+    [mounts(), followers(), root()].into_iter().flatten().collect()
 }
 
 /// The propagation fields of a mount, without the numbers of its peer groups.
@@ -17,16 +17,34 @@ fn mounts() -> Vec<Row> {
         row(name).prepare(volume).change(bound(options)).sh(KIND).same(&[word])
     };
     vec![
-        one("propagation: none given", &["rbind"], "end"),
+        one("propagation: none given", &["rbind"], "end").needs("private-root"),
         one("propagation: private", &["bind", "private"], "end"),
         one("propagation: rprivate", &["rbind", "rprivate"], "end"),
         one("propagation: shared", &["bind", "shared"], "shared"),
         one("propagation: rshared", &["rbind", "rshared"], "shared"),
-        one("propagation: slave", &["bind", "slave"], "end"),
-        one("propagation: rslave", &["rbind", "rslave"], "end"),
+        one("propagation: slave", &["bind", "slave"], "end").needs("private-root"),
+        one("propagation: rslave", &["rbind", "rslave"], "end").needs("private-root"),
         one("propagation: unbindable", &["bind", "unbindable"], "unbindable"),
         one("propagation: runbindable", &["rbind", "runbindable"], "unbindable"),
         one("propagation: two kinds in turn", &["rbind", "rprivate", "rshared"], "shared"),
+    ]
+}
+
+/// Where the host's root is shared, as systemd makes it.
+fn followers() -> Vec<Row> {
+    let one = |name: &'static str, options: &'static [&'static str]| {
+        let why = "what is mounted on the host arrives in the volume. runc makes the mount private in which the bundle lies, and \
+                   the volume of this row lies in the same";
+        row(name).needs("shared-root").prepare(volume).change(bound(options)).sh(KIND).differs(
+            "master end",
+            "end",
+            why,
+        )
+    };
+    vec![
+        one("propagation: none given, of a shared mount", &["rbind"]),
+        one("propagation: slave, of a shared mount", &["bind", "slave"]),
+        one("propagation: rslave, of a shared mount", &["rbind", "rslave"]),
     ]
 }
 
@@ -37,19 +55,19 @@ fn root() -> Vec<Row> {
         row(name).change(move |spec, _| spec["linux"]["rootfsPropagation"] = json!(kind)).sh(ROOT)
     };
     vec![
-        row("root: no propagation given").sh(ROOT).same(&["end"]),
-        one("root: private", "private").same(&["end"]),
-        one("root: rprivate", "rprivate").same(&["end"]),
-        one("root: slave", "slave").same(&["end"]),
-        one("root: rslave", "rslave").same(&["end"]),
-        one("root: shared", "shared").same(&["shared"]),
-        one("root: rshared", "rshared").same(&["shared"]),
-        one("root: unbindable", "unbindable").same(&["unbindable"]),
-        one("root: runbindable", "runbindable").change(|spec, _| {
+        row("root propagation: none given").sh(ROOT).same(&["end"]),
+        one("root propagation: private", "private").same(&["end"]),
+        one("root propagation: rprivate", "rprivate").same(&["end"]),
+        one("root propagation: slave", "slave").same(&["end"]),
+        one("root propagation: rslave", "rslave").same(&["end"]),
+        one("root propagation: shared", "shared").same(&["shared"]),
+        one("root propagation: rshared", "rshared").same(&["shared"]),
+        one("root propagation: unbindable", "unbindable").same(&["unbindable"]),
+        one("root propagation: runbindable", "runbindable").change(|spec, _| {
                 spec["linux"]["readonlyPaths"] = json!([]);
                 spec["linux"]["maskedPaths"] = json!([]);
             }).same(&["unbindable"]),
-        one("root: an unknown kind", "sideways").refused(&["linux.rootfsPropagation", "sideways"]),
+        one("root propagation: an unknown kind", "sideways").refused(&["linux.rootfsPropagation", "sideways"]),
         row("root: read-only")
             .change(|spec, _| spec["root"]["readonly"] = json!(true))
             .sh("touch /x; awk '$2 == \"/\" {print substr($4, 1, 2)}' /proc/self/mounts; touch /dev/x && echo dev")

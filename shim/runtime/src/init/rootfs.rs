@@ -42,6 +42,10 @@ pub(super) fn attach(
     let place = rustix::fs::open(&path, flags, Mode::empty()).at("open root file system", &path)?;
     let tree = clone_tree_at(&path, true).at("bind root file system", &path)?;
     berth_sys::mount::attach(&tree, &place).at("attach root file system", &path)?;
+    // The copy of a shared mount still follows that one: what the host mounts on its directory would come in, with
+    // `rootfsPropagation: shared` as well, and nobody asked for that. Volumes are copies of their own.
+    super::bind::propagate(&tree, Propagation::Private, false)
+        .at("cut off from the host's the mount of root file system", &path)?;
     Ok(tree)
 }
 

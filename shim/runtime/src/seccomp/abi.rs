@@ -1,6 +1,7 @@
 //! Calling conventions a kernel serves, and the numbers of their system calls.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use berth_core::oci::Arch;
 use syscalls::{aarch64, arm, x86, x86_64};
@@ -124,7 +125,31 @@ pub(super) struct Multiplexed {
 
 /// The names and numbers of one convention.
 pub(super) struct Table {
-    numbers: HashMap<&'static str, u32>,
+    numbers: Numbers,
+}
+
+type Numbers = HashMap<&'static str, u32, BuildHasherDefault<Fnv>>;
+
+/// FNV-1a. The keys are the kernel's names and nobody else's, so that no profile can make them collide; a table is made for
+/// each container, and a hash that withstands an attacker was a third of that.
+struct Fnv(u64);
+
+impl Default for Fnv {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hasher for Fnv {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 impl Table {
@@ -168,7 +193,7 @@ impl Abi {
     }
 
     pub(super) fn table(self) -> Table {
-        let mut numbers: HashMap<&'static str, u32> = match self {
+        let mut numbers: Numbers = match self {
             Self::X86_64 { .. } => table!(x86_64),
             Self::X86 => table!(x86),
             Self::Aarch64 => table!(aarch64),

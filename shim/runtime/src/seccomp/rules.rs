@@ -73,8 +73,6 @@ pub(super) struct Answers {
     /// The answer for numbers above `newest`.
     pub(super) newer: u32,
     pub(super) newest: Option<u32>,
-    /// Names found in this convention's table.
-    pub(super) known: BTreeSet<String>,
 }
 
 /// The default action, and what calls newer than the profile get. A profile that denies by default was written before
@@ -96,13 +94,12 @@ pub(super) fn defaults(profile: &LinuxSeccomp) -> Result<(u32, u32), CompileErro
 pub(super) fn answers(profile: &LinuxSeccomp, abi: Abi) -> Result<Answers, CompileError> {
     let (default, newer) = defaults(profile)?;
     let table = abi.table();
-    let mut all = Answers { calls: BTreeMap::new(), default, newer, newest: None, known: BTreeSet::new() };
+    let mut all = Answers { calls: BTreeMap::new(), default, newer, newest: None };
     for (at, rule) in profile.syscalls().iter().flatten().enumerate() {
         let ret = action_word(at, rule)?;
         let alternatives = alternatives(at, rule.args().as_deref().unwrap_or_default())?;
         for name in rule.names() {
             if let Some(number) = table.number(name) {
-                all.known.insert(name.clone());
                 all.note_newest(number);
                 all.add(number, &alternatives, ret);
                 if let Some(second) = abi.second_number(name) {
@@ -112,7 +109,6 @@ pub(super) fn answers(profile: &LinuxSeccomp, abi: Abi) -> Result<Answers, Compi
             // Behind a multiplexer the arguments lie in memory: only rules without conditions can be told there.
             let Some(behind) = abi.multiplexed(name).filter(|_| alternatives.is_empty()) else { continue };
             if let Some(front) = table.number(behind.front) {
-                all.known.insert(name.clone());
                 all.note_newest(front);
                 let op = Operator::Masked(behind.mask);
                 all.add(front, &[vec![Condition { index: 0, op, value: behind.choice }]], ret);
