@@ -5,8 +5,8 @@ pub(crate) mod places;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use berth_core::oci::LinuxResources;
 
@@ -27,6 +27,7 @@ pub struct Cgroup {
     places: OnceLock<Places>,
     /// A group that was ever killed must not be the target of a clone: see [`Cgroup::unified_dir`].
     killed: AtomicBool,
+    oom_notices: OnceLock<Arc<oom::Notices>>,
     #[cfg(feature = "systemd")]
     pending: Option<crate::systemd::Pending>,
 }
@@ -97,6 +98,7 @@ impl Cgroup {
                 mode: hierarchies.mode(),
                 places: OnceLock::new(),
                 killed: AtomicBool::new(false),
+                oom_notices: OnceLock::new(),
                 pending: Some(crate::systemd::Pending::new(hierarchies, path, plan)?),
             }),
             #[cfg(not(feature = "systemd"))]
@@ -122,6 +124,7 @@ impl Cgroup {
             mode,
             places: OnceLock::from(places),
             killed: AtomicBool::new(false),
+            oom_notices: OnceLock::new(),
             #[cfg(feature = "systemd")]
             pending: None,
         }
@@ -295,9 +298,10 @@ impl Cgroup {
         ExecGroup::make(self.mode, self.places()?, name)
     }
 
-    /// How many processes of it (and below it) the OOM killer has ended; none where the kernel does not count.
+    /// How many processes of it (and below it) the OOM killer has ended; none where the kernel does not count. On v1 it is known
+    /// of a group that is gone as well, if it was watched while it was there.
     pub fn oom_kills(&self) -> Option<u64> {
-        oom::kills(self.mode, self.places.get()?)
+        oom::kills(self.mode, self.places.get()?, self.oom_notices.get().map(Arc::as_ref))
     }
 
     /// A descriptor that tells of the OOM killer; none where there is no memory controller.
@@ -305,7 +309,7 @@ impl Cgroup {
     /// # Errors
     /// The failed step.
     pub fn oom_watch(&self) -> Result<Option<oom::OomWatch>> {
-        oom::watch(self.mode, self.places()?)
+        oom::watch(self.mode, self.places()?, &self.oom_notices)
     }
 
     /// Removes the group everywhere with all groups below it, and with systemd its unit. It must hold no process; one

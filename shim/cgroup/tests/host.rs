@@ -207,6 +207,34 @@ fn an_oom_is_counted_and_told() {
     assert!(group.group.oom_kills().unwrap() >= 1);
 }
 
+/// systemd removes a scope with its last process: whoever looks later must not take an OOM kill for another one.
+#[test]
+fn an_oom_is_known_of_a_group_that_is_gone() {
+    if !has_v1() {
+        return;
+    }
+    let limits = r#"{"memory":{"limit":20971520,"swap":20971520}}"#;
+    let (Some(mut struck), Some(mut killed)) =
+        (Group::new("oom-gone", limits), Group::new("kill-gone", limits))
+    else {
+        return;
+    };
+    let _watches = (struck.group.oom_watch().unwrap(), killed.group.oom_watch().unwrap());
+    struck.run("exec tail /dev/zero");
+    assert_eq!(struck.wait().0, None, "by signal");
+    killed.run("exec sleep 1000");
+    killed.group.kill().unwrap();
+    assert_eq!(killed.wait().0, None, "by signal");
+    struck.group.delete().unwrap();
+    killed.group.delete().unwrap();
+    for _ in 0..50 {
+        // The kernel tells of the removal some time later, which must not count.
+        assert!(struck.group.oom_kills().unwrap() >= 1);
+        assert_eq!(killed.group.oom_kills(), Some(0));
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn pids_are_limited() {
     if !has_v1() {

@@ -73,7 +73,10 @@ impl Server {
     pub(super) async fn wait(&self) -> Result<()> {
         let begun = Instant::now();
         loop {
-            let answer = self.cri().await?.version().await;
+            let answer = match self.cri().await {
+                Ok(mut cri) => cri.version().await.map_err(anyhow::Error::from),
+                Err(refused) => Err(refused),
+            };
             let active = self.property("ActiveState")? == "active";
             match answer {
                 Ok(_) if active => return Ok(()),

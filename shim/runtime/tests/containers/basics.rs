@@ -160,7 +160,10 @@ fn dies_with_its_creator_before_start() {
 fn joins_a_pid_namespace() {
     let first = Bundle::new("exec sleep 30");
     let (created, _reader) = first.launch().expect("first");
-    let mut b = Bundle::new("cat /proc/1/cmdline | tr '\\0' ' '; test $$ -gt 1 && echo joined");
+    // The first one's shell may not have become `sleep` yet.
+    let mut b = Bundle::new(
+        "until grep -q ^sleep /proc/1/cmdline; do :; done; cat /proc/1/cmdline | tr '\\0' ' '; test $$ -gt 1 && echo joined",
+    );
     b.spec["linux"]["namespaces"][0] =
         json!({"type": "pid", "path": format!("/proc/{}/ns/pid", created.pid)});
     let out = b.output();
