@@ -13,6 +13,7 @@ mod lifecycle;
 mod limits;
 mod mounts;
 mod namespaces;
+mod netdevices;
 mod paths;
 mod privileges;
 mod process;
@@ -25,7 +26,7 @@ use berth_e2e::tests;
 use row::Row;
 
 tests![; minutes 60 [
-    a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, paths, privileges, process, users, shared, unified]];
+    a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, netdevices, paths, privileges, process, users, shared, unified]];
 
 /// Runs the rows of one subject.
 async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
@@ -82,6 +83,10 @@ async fn identity(context: Context) -> Result<()> {
 
 async fn namespaces(context: Context) -> Result<()> {
     subject(context, namespaces::rows).await
+}
+
+async fn netdevices(context: Context) -> Result<()> {
+    subject(context, netdevices::rows).await
 }
 
 async fn mounts(context: Context) -> Result<()> {

@@ -123,6 +123,7 @@ fn has(need: &str) -> bool {
                 bits.is_some_and(|bits| bits & 1 << 24 == 0)
             })
         }
+        "nic" => super::netdevices::can_be_made(),
         "no-rdma" => !has("rdma"),
         "no-resctrl" => !Path::new("/sys/fs/resctrl/schemata").exists(),
         "no-apparmor" => !Path::new("/sys/kernel/security/apparmor").exists(),

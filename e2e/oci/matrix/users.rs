@@ -12,7 +12,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// A user namespace with these mappings: container, host, size.
-fn user(spec: &mut Value, mappings: &[(u32, u32, u32)]) {
+pub(super) fn user(spec: &mut Value, mappings: &[(u32, u32, u32)]) {
     push(&mut spec["linux"]["namespaces"], json!({"type": "user"}));
     let list = maps(mappings);
     spec["linux"]["uidMappings"] = list.clone();
@@ -25,7 +25,7 @@ fn maps(mappings: &[(u32, u32, u32)]) -> Value {
 }
 
 /// The rootfs belongs to the mapped root.
-fn give(bundle: &Bundle) -> Result<()> {
+pub(super) fn give(bundle: &Bundle) -> Result<()> {
     let mut todo = vec![bundle.rootfs()];
     while let Some(path) = todo.pop() {
         std::os::unix::fs::lchown(&path, Some(100_000), Some(100_000))?;
@@ -38,7 +38,7 @@ fn give(bundle: &Bundle) -> Result<()> {
     Ok(())
 }
 
-const ONE: &[(u32, u32, u32)] = &[(0, 100_000, 65536)];
+pub(super) const ONE: &[(u32, u32, u32)] = &[(0, 100_000, 65536)];
 
 fn in_user(name: &'static str) -> Row {
     row(name).prepare(give).change(|spec, _| user(spec, ONE))

@@ -55,12 +55,23 @@ pub struct UnifiedHierarchy {
     pub(crate) root: OwnedFd,
 }
 
+/// Where the first whole file system of a kind is mounted: for other trees of the kernel's than control groups.
+///
+/// # Errors
+/// The mount table cannot be read.
+pub fn mount_point(kind: &str) -> Result<Option<PathBuf>> {
+    Ok(mountinfo::mount_point(&mount_table()?, kind))
+}
+
+fn mount_table() -> Result<String> {
+    std::fs::read_to_string("/proc/self/mountinfo")
+        .map_err(|error| CgroupError::Discover(format!("read /proc/self/mountinfo: {error}")))
+}
+
 impl Hierarchies {
     /// Reads the mount table of the calling process and checks every root by statfs.
     pub fn discover() -> Result<Self> {
-        let table = std::fs::read_to_string("/proc/self/mountinfo")
-            .map_err(|error| CgroupError::Discover(format!("read /proc/self/mountinfo: {error}")))?;
-        Self::build(&mountinfo::cgroup_mounts(&table), Path::new("/"), true)
+        Self::build(&mountinfo::cgroup_mounts(&mount_table()?), Path::new("/"), true)
     }
 
     /// The same from a given mount table, its mount points taken below `root`, without the check by statfs: for tests

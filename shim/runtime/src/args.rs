@@ -128,6 +128,18 @@ pub struct Created {
     /// What an exec inherits.
     pub context: Arc<Context>,
     pub(crate) channel: Option<Channel>,
+    /// Network devices that come back unless the container is kept.
+    pub(crate) moved: Option<crate::netdevice::Moved>,
+}
+
+impl Created {
+    /// The container is in its maker's books: the network devices that were moved into it are its own from now on. Before that, and
+    /// before it is started, they come back when this is dropped.
+    pub fn keep(&mut self) {
+        if let Some(moved) = self.moved.take() {
+            moved.leave();
+        }
+    }
 }
 
 /// What a further process of the container inherits from the first.

@@ -207,7 +207,7 @@ fn mappings(linux: &Linux) -> Result<(), Error> {
 }
 
 /// Whether the container has a namespace of `kind` that is not this process's own.
-fn isolated(linux: &Linux, kind: LinuxNamespaceType) -> bool {
+pub(crate) fn isolated(linux: &Linux, kind: LinuxNamespaceType) -> bool {
     let Some(namespace) = linux.namespaces().iter().flatten().find(|n| n.typ() == kind) else { return false };
     let Some(path) = namespace.path().as_ref().filter(|p| !p.as_os_str().is_empty()) else { return true };
     let own = std::fs::metadata(Path::new("/proc/self/ns").join(link_of(kind)));

@@ -1,21 +1,24 @@
 //! create: everything up to the point before execve.
 
+mod parent;
+
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use berth_cgroup::{Cgroup, CgroupPath, Driver};
-use berth_core::oci::{Hook, Hooks, Linux, LinuxIdMapping, LinuxNamespaceType, LinuxResources, Mount, Spec};
+use berth_core::oci::{Linux, LinuxIdMapping, LinuxNamespaceType, LinuxResources, Mount, Spec};
 use berth_sys::namespace::Namespaces;
 use rustix::fs::{Mode, OFlags};
 
 use crate::args::{Context, CreateArgs, Created, ResolvedUser, Stdio};
 use crate::config::{self, kind_of, refuse};
 use crate::error::{At, Error};
-use crate::hooks;
-use crate::launch::{self, Answers, Built, Init, Start};
+use crate::launch::{self, Built, Init, Start};
+use crate::rdt::Made;
 use crate::seccomp::{self, Program};
 use crate::wire::{CgroupMounts, Common, CreateOrder, Order};
+use parent::Parent;
 
 /// Builds a container. Its process waits for [`crate::start()`]; the caller is its parent.
 ///
@@ -26,9 +29,17 @@ pub fn create(args: CreateArgs) -> Result<Created, Error> {
     let linux = linux_of(&args.spec)?;
     let filter = linux.seccomp().as_ref().map(seccomp::compile).transpose()?;
     let agent = agent_of(linux, filter.as_ref())?;
+    let class = Made::new(&args.spec, &args.id)?;
     let cgroup = make_cgroup(&args)?;
-    match build(&args, &cgroup, filter.as_ref(), agent.as_ref()) {
-        Ok(built) => Ok(finish(args, cgroup, filter, agent, built)),
+    let mut parent = Parent { args: &args, class: class.as_ref(), moved: None };
+    match build(&mut parent, &cgroup, filter.as_ref(), agent.as_ref()) {
+        Ok(built) => {
+            let moved = parent.moved;
+            if let Some(class) = class {
+                class.keep();
+            }
+            Ok(Created { moved, ..finish(args, cgroup, filter, agent, built) })
+        }
         Err(error) => {
             // The first error is the one to tell; what cannot be removed now is found by the next create of that path.
             let _ = cgroup.kill();
@@ -152,11 +163,12 @@ fn has(spec: &Spec, kind: LinuxNamespaceType) -> bool {
 }
 
 fn build(
-    args: &CreateArgs,
+    parent: &mut Parent<'_>,
     cgroup: &Cgroup,
     filter: Option<&Program>,
     agent: Option<&(PathBuf, String)>,
 ) -> Result<Built, Error> {
+    let args = parent.args;
     let mut extras = Extras { base: args.preserved.len(), ..Extras::default() };
     let split = split(args, &mut extras)?;
     let numbers = Numbers::add(args, agent, &mut extras)?;
@@ -176,11 +188,12 @@ fn build(
         if unified.is_none() {
             cgroup.join(init.pid())?;
         }
+        parent.class.map_or(Ok(()), |class| class.join(init.pid()))?;
         // After the join: a group that systemd makes begins with its first process, and has no directories before.
         let mut order = order(args, cgroup, &split, filter)?;
         numbers.fill(&mut order);
         order.common.seccomp_metadata = agent.map(|(_, metadata)| metadata.clone());
-        match init.build(&Order::Create(Box::new(order)), bytes, &mut Parent { args }) {
+        match init.build(&Order::Create(Box::new(order)), bytes, parent) {
             Err(error) if unified.is_some() && init.was_stillborn(&error) => unified = None,
             other => return other,
         }
@@ -250,7 +263,7 @@ fn order(
         make: split.later.bits(),
         made: split.at_clone.bits(),
         fork: split.fork,
-        runtime_hooks: runtime_hooks(&args.spec).next().is_some(),
+        runtime_hooks: parent::has_work(&args.spec),
         listener: None,
         cgroup_mounts: cgroup_mounts(args, cgroup),
         spec,
@@ -339,37 +352,6 @@ fn layer_map(args: &CreateArgs, extras: &mut Extras) -> Result<Option<i32>, Erro
     Ok(Some(extras.add(fd)))
 }
 
-fn runtime_hooks(spec: &Spec) -> impl Iterator<Item = (&'static str, &Vec<Hook>)> {
-    let list = |kind, get: fn(&Hooks) -> &Option<Vec<Hook>>| {
-        spec.hooks().as_ref().and_then(|h| get(h).as_ref()).filter(|l| !l.is_empty()).map(|l| (kind, l))
-    };
-    [list("prestart", Hooks::prestart), list("createRuntime", Hooks::create_runtime)].into_iter().flatten()
-}
-
-/// This process, as init asks it.
-struct Parent<'a> {
-    args: &'a CreateArgs,
-}
-
-impl Answers for Parent<'_> {
-    fn map_users(&mut self, pid: i32) -> Result<(), Error> {
-        let linux = linux_of(&self.args.spec)?;
-        let none = Vec::new();
-        let users = linux.uid_mappings().as_ref().unwrap_or(&none);
-        let groups = linux.gid_mappings().as_ref().unwrap_or(&none);
-        Ok(launch::write_mappings(pid, users, groups)?)
-    }
-
-    fn hooks(&mut self, pid: i32) -> Result<(), Error> {
-        let state =
-            hooks::state_text(&self.args.id, "creating", Some(pid), &self.args.bundle, &self.args.spec);
-        for (kind, list) in runtime_hooks(&self.args.spec) {
-            hooks::run_all(kind, list, &state)?;
-        }
-        Ok(())
-    }
-}
-
 fn finish(
     args: CreateArgs,
     cgroup: Cgroup,
@@ -400,6 +382,7 @@ fn finish(
         warnings: built.warnings,
         context: Arc::new(context),
         channel: Some(built.channel),
+        moved: None,
     }
 }
 

@@ -4,7 +4,7 @@ use crate::args::{Created, Hooked};
 use crate::error::Error;
 use crate::hooks;
 
-/// Kills what is left of a container and removes its cgroup. Can be repeated; the first process is the caller's to reap.
+/// Kills what is left of a container and removes its cgroup and its class of service. Can be repeated; the first process is the caller's to reap.
 ///
 /// Gives what went wrong without being a reason to fail: a poststop hook.
 ///
@@ -27,6 +27,7 @@ pub fn delete_parts(of: Hooked<'_>, cgroup: Option<&berth_cgroup::Cgroup>) -> Re
         }
         cgroup.delete()?;
     }
+    crate::rdt::remove(of.spec, of.id)?;
     let Some(list) = of.spec.hooks().as_ref().and_then(|h| h.poststop().as_ref()) else {
         return Ok(Vec::new());
     };

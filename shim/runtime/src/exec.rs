@@ -92,6 +92,7 @@ fn build(args: &ExecArgs<'_>, extras: &[OwnedFd], order: &Order) -> Result<launc
         if unified.is_none() {
             join(args, init.pid())?;
         }
+        crate::rdt::join(&args.context.spec, &args.context.id, init.pid())?;
         match init.build(order, filter, &mut Nothing) {
             Err(error) if unified.is_some() && init.was_stillborn(&error) => unified = None,
             other => return other,

@@ -22,7 +22,9 @@ mod exec;
 mod kill;
 mod launch;
 mod limit;
+mod netdevice;
 mod options;
+mod rdt;
 mod start;
 mod wire;
 

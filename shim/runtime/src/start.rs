@@ -17,7 +17,12 @@ pub fn start(created: &mut Created) -> Result<(), Error> {
     let Some(channel) = created.channel.take() else {
         return Err(Error::State { id: created.id.clone(), state: "was started before".to_owned() });
     };
+    // A program that does not run leaves nothing behind.
+    let moved = created.moved.take();
     launch::release(channel)?;
+    if let Some(moved) = moved {
+        moved.leave();
+    }
     poststart(created.context.hooked(), created.pid)
 }
 
@@ -28,7 +33,9 @@ pub fn start(created: &mut Created) -> Result<(), Error> {
 /// The container's process has ended.
 pub fn entrust(created: &mut Created) -> Result<(), Error> {
     let Some(channel) = created.channel.take() else { return Ok(()) };
-    Ok(channel.send(&crate::wire::Go::Continue(created.pid)).step("leave the container to itself")?)
+    channel.send(&crate::wire::Go::Continue(created.pid)).step("leave the container to itself")?;
+    created.keep();
+    Ok(())
 }
 
 /// As [`start`], for a container whose creator has gone: through the socket it listens on.

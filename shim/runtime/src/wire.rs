@@ -40,7 +40,7 @@ pub(crate) struct CreateOrder {
     pub(crate) made: u64,
     /// Whether the last process has to be forked after joining or making namespaces.
     pub(crate) fork: bool,
-    /// The parent has hooks to run before the root is changed.
+    /// The parent has hooks to run or network devices to move before the root is changed.
     pub(crate) runtime_hooks: bool,
     /// A socket to take the order to start from, besides the channel.
     pub(crate) listener: Option<i32>,
@@ -103,7 +103,7 @@ pub(crate) enum Report {
     MapUsers,
     /// The container's process is this one from now on, its pidfd comes along; the one that spoke so far ends.
     Sibling(i32),
-    /// Namespaces are there, mounts are made: the parent's hooks may run.
+    /// Namespaces are there, mounts are made: the parent moves network devices and runs its hooks.
     Hooks,
     /// Built; waiting for [`Go::Start`]. The terminal's master comes along, if there is one.
     Ready { user: ResolvedUser, warnings: Vec<String> },

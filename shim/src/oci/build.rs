@@ -160,11 +160,14 @@ fn record(
         systemd: global.driver == Driver::Systemd,
         cgroup: berth_runtime::cgroup_path(spec, id, global.driver)?.to_string(),
         owner: "root".to_owned(),
-        hooks: spec
-            .hooks()
-            .as_ref()
-            .is_some_and(|hooks| hooks.poststart().is_some() || hooks.poststop().is_some()),
+        later: later(spec),
     })
+}
+
+/// Whether a configuration has what later commands do.
+fn later(spec: &berth_core::oci::Spec) -> bool {
+    spec.hooks().as_ref().is_some_and(|hooks| hooks.poststart().is_some() || hooks.poststop().is_some())
+        || spec.linux().as_ref().is_some_and(|linux| linux.intel_rdt().is_some())
 }
 
 /// Records the process and tells the caller of it by the ways that were asked for.

@@ -92,12 +92,12 @@ impl Container {
         Ok(Context::restored(&self.record.id, &self.record.bundle, spec, filter))
     }
 
-    /// The configuration, for its hooks; an empty one where there are none to run later.
-    pub(crate) fn hooks(&self) -> Result<Spec, OciError> {
-        if self.record.hooks { self.place.spec() } else { Ok(Spec::default()) }
+    /// The configuration; an empty one where later commands have nothing to do with it.
+    pub(crate) fn later(&self) -> Result<Spec, OciError> {
+        if self.record.later { self.place.spec() } else { Ok(Spec::default()) }
     }
 
-    /// What hooks are told, with the configuration of [`Self::hooks`].
+    /// What hooks are told, with the configuration of [`Self::later`].
     pub(crate) fn hooked<'a>(&'a self, spec: &'a Spec) -> Hooked<'a> {
         Hooked { id: &self.record.id, bundle: &self.record.bundle, spec }
     }

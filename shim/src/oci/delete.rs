@@ -44,12 +44,12 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
         Err(OciError::Cgroup(CgroupError::NotFound { .. })) => None,
         Err(error) => return Err(error),
     };
-    let hooks = match container.hooks() {
-        // Its maker was killed before the configuration was written: there are no hooks to run.
+    let spec = match container.later() {
+        // Its maker was killed before the configuration was written: nothing was made by it.
         Err(_) if force => Spec::default(),
         other => other?,
     };
-    for warning in berth_runtime::delete_parts(container.hooked(&hooks), cgroup.as_ref())? {
+    for warning in berth_runtime::delete_parts(container.hooked(&spec), cgroup.as_ref())? {
         global.log.warn(&warning);
     }
     container.place.remove()

@@ -34,9 +34,9 @@ pub(crate) fn value() -> Result<Value, OciError> {
             "seccomp": known::seccomp(),
             "apparmor": {"enabled": true},
             "selinux": {"enabled": true},
-            "intelRdt": {"enabled": false},
+            "intelRdt": {"enabled": true, "schemata": true, "monitoring": true},
             "memoryPolicy": {},
-            "netDevices": {"enabled": false},
+            "netDevices": {"enabled": true},
             "mountExtensions": {"idmap": {"enabled": idmap}}
         },
         "annotations": {

@@ -10,7 +10,7 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
     let (container, _lock) = Container::locked(global, flags.sole_id()?)?;
     container.must_be(&[Status::Created])?;
     container.place.start()?;
-    let outcome = berth_runtime::poststart(container.hooked(&container.hooks()?), container.record.pid);
+    let outcome = berth_runtime::poststart(container.hooked(&container.later()?), container.record.pid);
     if let (Err(_), Some(pidfd)) = (&outcome, container.process()) {
         // A start that failed leaves nothing running.
         berth_runtime::kill(&pidfd, 9)?;

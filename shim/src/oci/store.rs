@@ -27,8 +27,8 @@ pub(crate) struct Record {
     pub(crate) systemd: bool,
     pub(crate) cgroup: String,
     pub(crate) owner: String,
-    /// Whether there are hooks that later commands run; without them they need not read the configuration.
-    pub(crate) hooks: bool,
+    /// Whether later commands have to do what the configuration says: hooks, a group of resctrl. Without that they need not read it.
+    pub(crate) later: bool,
 }
 
 /// Keeps other commands off a container while it lives.

@@ -64,6 +64,7 @@ async fn build(
         (Ok(pidfd), Ok(output)) => (pidfd, output),
         (Err(error), _) | (_, Err(error)) => return Err(undo(&pod, built, error).await),
     };
+    built.keep();
     let parts = Parts { built, pidfd, output, stdin: keep.stdin, oom: OomCounter::default() };
     Ok(enter(&pod, claim, Container::new(parts)).await)
 }

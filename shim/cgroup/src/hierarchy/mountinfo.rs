@@ -31,6 +31,16 @@ pub(super) fn cgroup_mounts(table: &str) -> Vec<CgroupMount> {
     mounts
 }
 
+/// Where the first whole file system of a kind is mounted.
+pub(super) fn mount_point(table: &str, kind: &str) -> Option<PathBuf> {
+    table.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        let mut fields = before.split(' ').skip(3);
+        let (root, point) = (fields.next()?, fields.next()?);
+        (root == "/" && after.split(' ').next() == Some(kind)).then(|| unescape(point))
+    })
+}
+
 fn parse_line(line: &str) -> Option<CgroupMount> {
     let (before, after) = line.split_once(" - ")?;
     let mut fields = before.split(' ').skip(3);
@@ -95,5 +105,8 @@ mod tests {
         assert_eq!(mounts[0].point, PathBuf::from("/b c"));
         assert_eq!(mounts[0].controllers, ["pids"]);
         assert_eq!(mounts[1].point, PathBuf::from("/a"));
+        assert_eq!(mount_point(table, "proc"), Some(PathBuf::from("/proc")));
+        assert_eq!(mount_point(table, "cgroup"), Some(PathBuf::from("/b c")), "the first is not whole");
+        assert_eq!(mount_point(table, "resctrl"), None);
     }
 }

@@ -24,13 +24,8 @@ pub(super) fn check(spec: &Spec) -> Result<(), Error> {
     if linux.mount_label().as_deref().is_some_and(|l| !l.is_empty()) && !crate::init::selinux_enabled() {
         return Err(refuse("linux.mountLabel", "SELinux is not enabled on this machine"));
     }
-    if linux.intel_rdt().is_some() {
-        return Err(refuse("linux.intelRdt", "Intel RDT is not supported"));
-    }
-    if linux.net_devices().as_ref().is_some_and(|devices| !devices.is_empty()) {
-        return Err(refuse("linux.netDevices", "moving network devices is not supported"));
-    }
-    Ok(())
+    linux.intel_rdt().as_ref().map_or(Ok(()), crate::rdt::check)?;
+    crate::netdevice::check(linux)
 }
 
 /// A path of any kind: there, and without NUL.

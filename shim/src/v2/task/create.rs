@@ -79,6 +79,7 @@ async fn build(
             return Err(error);
         }
     };
+    built.keep();
     let first = Arc::new(Process::new(String::new(), paths));
     *first.life() = Life::Created(built.pid);
     first.fill(Handles { pidfd, console, streams });
