@@ -74,7 +74,7 @@ impl Server {
         let begun = Instant::now();
         loop {
             let answer = match self.cri().await {
-                Ok(mut cri) => cri.version().await.map_err(anyhow::Error::from),
+                Ok(cri) => cri.version().await.map_err(anyhow::Error::from),
                 Err(refused) => Err(refused),
             };
             let active = self.property("ActiveState")? == "active";
