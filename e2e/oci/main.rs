@@ -2,6 +2,7 @@
 
 mod cases;
 mod cve;
+mod forbidden;
 mod foreign;
 mod matrix;
 mod stress;
@@ -11,9 +12,13 @@ mod vm;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    if let Some(code) = berth_e2e::filter::heed() {
+        return code;
+    }
     let tests = [
         cases::tests(),
         cve::tests(),
+        forbidden::tests(),
         foreign::tests(),
         matrix::tests(),
         stress::tests(),

@@ -8,16 +8,16 @@ mod hooks;
 mod host;
 mod identity;
 mod inside;
-mod judge;
-mod lifecycle;
+pub(crate) mod judge;
+pub(crate) mod lifecycle;
 mod limits;
-mod mounts;
+pub(crate) mod mounts;
 mod namespaces;
 mod netdevices;
-mod paths;
+pub(crate) mod paths;
 mod privileges;
 mod process;
-mod row;
+pub(crate) mod row;
 mod users;
 
 use anyhow::Result;
@@ -26,7 +26,28 @@ use berth_e2e::tests;
 use row::Row;
 
 tests![; minutes 60 [
-    a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, netdevices, paths, privileges, process, users, shared, unified]];
+    command_lines, a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, netdevices, paths, privileges, process, users, shared, unified]];
+
+/// The rows of every subject.
+pub(crate) fn rows() -> Vec<Row> {
+    let subjects = [
+        bad::rows,
+        cli::rows,
+        exec::rows,
+        hooks::rows,
+        identity::rows,
+        lifecycle::rows,
+        limits::rows,
+        mounts::rows,
+        namespaces::rows,
+        netdevices::rows,
+        paths::rows,
+        privileges::rows,
+        process::rows,
+        users::rows,
+    ];
+    subjects.into_iter().flat_map(|rows| rows()).collect()
+}
 
 /// Runs the rows of one subject.
 async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
@@ -59,6 +80,10 @@ async fn the_next_of_a_name_is_left_alone(_context: Context) -> Result<()> {
 
 async fn bad(context: Context) -> Result<()> {
     subject(context, bad::rows).await
+}
+
+async fn command_lines(context: Context) -> Result<()> {
+    subject(context, cli::rows).await
 }
 
 async fn exec(context: Context) -> Result<()> {

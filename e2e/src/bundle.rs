@@ -14,10 +14,12 @@ pub use command::{Ran, Step, wait_for};
 pub use runtime::Runtime;
 pub use socket::{Received, Receiver};
 
+use crate::filter::Filter;
 use crate::tag::Tag;
 use anyhow::Context;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// A bundle, its container's id, and whose it is.
 #[derive(Debug)]
@@ -26,6 +28,7 @@ pub struct Bundle {
     id: String,
     dir: PathBuf,
     state: PathBuf,
+    filter: Option<Filter>,
 }
 
 impl Bundle {
@@ -34,7 +37,7 @@ impl Bundle {
         let id = Tag::next().name();
         let dir = std::env::temp_dir().join(&id);
         let state = dir.join("state");
-        let bundle = Self { runtime, id, dir, state };
+        let bundle = Self { runtime, id, dir, state, filter: None };
         base::lay(&bundle.rootfs()).with_context(|| format!("laying {}", bundle.rootfs().display()))?;
         bundle.write(&base::config(bundle.id()))?;
         Ok(bundle)
@@ -43,6 +46,17 @@ impl Bundle {
     /// Who runs it.
     pub fn runtime(&self) -> Runtime {
         self.runtime
+    }
+
+    /// From now on every command of the runtime runs behind this filter.
+    pub fn behind(&mut self, filter: Option<Filter>) {
+        self.filter = filter;
+    }
+
+    /// The command without any flag.
+    fn command(&self) -> anyhow::Result<Command> {
+        let plain = self.runtime.command()?;
+        self.filter.as_ref().map_or(Ok(plain), |filter| filter.around(&self.runtime.command()?))
     }
 
     /// The container's id, and the name of its cgroup.

@@ -10,6 +10,7 @@ pub mod crictl;
 pub mod critest;
 pub mod ctr;
 pub mod faults;
+pub mod filter;
 pub mod harness;
 pub mod image;
 pub mod kubelet;

@@ -38,6 +38,12 @@ pub(crate) enum OciError {
     /// The command line makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// It does not even consist of the words and flags that the command takes.
+    #[error("{0}")]
+    Words(String),
+    /// There is no such command.
+    #[error("no such command: {0}; see --help")]
+    NoCommand(String),
     /// Only how it is called was asked; with the flags of the command.
     #[error("see --help")]
     Help(Vec<Flag>),
@@ -127,29 +133,42 @@ pub(crate) fn main(args: Vec<OsString>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let mut rest = global.rest.clone().into_iter();
-    let Some(command) = rest.next().filter(|_| !global.is_set("help")) else {
+    let mut command = rest.next().filter(|_| !global.is_set("help"));
+    let asks = command.as_deref() == Some("help");
+    if asks {
+        command = rest.next();
+    }
+    let Some(command) = command else {
         println!("{}", help::whole(FLAGS));
         return ExitCode::SUCCESS;
     };
+    let rest = if asks { vec!["--help".to_owned()] } else { rest.collect() };
     let log = log::Log::new(global.value("log"), global.value("log-format"));
-    let outcome =
-        settings(&global, log.clone()).and_then(|global| dispatch(&global, &command, rest.collect()));
+    let outcome = settings(&global, log.clone()).and_then(|global| dispatch(&global, &command, rest));
     match outcome {
         Ok(code) => ExitCode::from(code),
         Err(OciError::Help(flags)) => {
             println!("{}", help::command(&command, &flags));
             ExitCode::SUCCESS
         }
+        Err(error @ OciError::NoCommand(_)) => log.fail_with(&error, NO_COMMAND),
         // An exec's own failure must not pass for its program's.
-        Err(error) if command == "exec" => log.fail_with(&error, EXEC_FAILED),
+        Err(error) if command == "exec" && !matches!(error, OciError::Words(_)) => {
+            log.fail_with(&error, EXEC_FAILED)
+        }
         Err(error) => log.fail(&error),
     }
 }
 
 /// The exit code of an `exec` that did not run its program.
 const EXEC_FAILED: u8 = 255;
+/// The exit code where there is no such command.
+const NO_COMMAND: u8 = 3;
 
 fn settings(parsed: &Parsed, log: log::Log) -> Result<Global, OciError> {
+    if let Some(other) = parsed.value("log-format").filter(|format| !["", "text", "json"].contains(format)) {
+        return Err(OciError::Words(format!("--log-format: {other:?} is neither text nor json")));
+    }
     let root = parsed.value("root").map_or_else(|| PathBuf::from("/run/berth-oci"), PathBuf::from);
     let driver = if parsed.is_set("systemd-cgroup") { Driver::Systemd } else { Driver::Cgroupfs };
     Ok(Global { root, driver, log })
@@ -172,13 +191,9 @@ fn dispatch(global: &Global, command: &str, args: Vec<String>) -> Result<u8, Oci
         "resume" => done(pause::resume(global, args)),
         "update" => done(update::main(global, args)),
         "events" => done(events::main(global, args)),
-        "features" => done(flags::parse(&[], args).and_then(|_| features::main())),
+        "features" => done(features::main(args)),
         "spec" => done(spec::main(args)),
-        "help" => {
-            println!("{}", help::whole(FLAGS));
-            Ok(0)
-        }
         "checkpoint" | "restore" => Err(OciError::Usage(format!("{command} is not supported"))),
-        other => Err(OciError::Usage(format!("no such command: {other}\n{}", help::whole(FLAGS)))),
+        other => Err(OciError::NoCommand(other.to_owned())),
     }
 }

@@ -1,7 +1,8 @@
-//! What only our own command line promises: private state, a start that nobody can hold up, a maker that may be killed
-//! at any moment, two callers at once.
+//! Command lines that make no sense, which end as runc ends them; and what only our own promises: private state, a start that
+//! nobody can hold up, a maker that may be killed at any moment, two callers at once.
 
 use super::lifecycle::sleeper;
+use super::row::{Row, row};
 use anyhow::{Context as _, Result};
 use berth_e2e::bundle::{Bundle, Runtime};
 use berth_e2e::check;
@@ -14,6 +15,48 @@ fn bundle() -> Result<Bundle> {
     let bundle = Bundle::new(Runtime::Berth)?;
     sleeper(&bundle)?;
     Ok(bundle)
+}
+
+/// Words that no command takes; ID is a container that runs, and the first word may be a flag of the whole.
+const SENSELESS: &str = "
+    --bogus list|--systemd-cgroup=maybe list|--log-format bogus list|--log|bogus|bogus ID|help|help exec|help bogus|--help|exec --help
+    create|create --bogus|create -x y|create a b|create --bundle|create --no-pivot=maybe x|run|run --bogus|run a b|run --pid-file
+    start|start --bogus|start ID more|start none|state|state --bogus|state ID more|state none
+    kill|kill --bogus ID|kill ID KILL more|kill none|kill ID NOSIGNAL|delete|delete --bogus|delete ID more|delete none
+    delete --force|delete --force none|delete --force ID more|delete --force=maybe ID
+    exec|exec --bogus|exec --bogus ID true|exec ID|exec none true|exec --user|exec --user=x|exec -e|exec --tty=maybe ID true
+    exec --preserve-fds x ID true|exec --user x ID true|exec --process /none ID|exec --cwd
+    exec --detach=0 ID true|exec -- ID true|exec -ti
+    ps|ps --bogus|ps none|ps -f bogus ID|pause|pause --bogus|pause ID more|pause none|resume|resume --bogus|resume ID more|resume none
+    update|update --bogus|update ID more|update none|update --memory x ID|events|events --bogus|events ID more|events none
+    list --bogus|list more|list -f bogus|features more|features --bogus|spec more|spec --bogus
+";
+
+/// The rows.
+pub(super) fn rows() -> Vec<Row> {
+    vec![
+        row("cli: words that make no sense")
+            .prepare(sleeper)
+            .see(senseless)
+            .same(&["exec ID: 255", "bogus: 3"]),
+    ]
+}
+
+/// How each ends, and that the container runs on.
+fn senseless(bundle: &Bundle) -> Result<String> {
+    bundle.up()?;
+    let mut told = String::new();
+    for line in
+        SENSELESS.lines().flat_map(|line| line.split('|')).map(str::trim).filter(|line| !line.is_empty())
+    {
+        let words: Vec<&str> =
+            line.split(' ').map(|word| if word == "ID" { bundle.id() } else { word }).collect();
+        let code = bundle.step(&words)?.run()?.code;
+        told.push_str(&format!("{line}: {code}\n"));
+        let status = bundle.status()?;
+        check!(status == "running", "{status} after {line:?}");
+    }
+    Ok(told)
 }
 
 /// Whatever the umask: an environment may hold secrets, and the start socket is as good as the container.

@@ -3,6 +3,7 @@
 use super::row::{Expect, Row};
 use anyhow::{Context as _, Result, bail};
 use berth_e2e::bundle::{Bundle, Runtime};
+use berth_e2e::filter::Filter;
 use berth_e2e::harness::Context;
 use berth_e2e::{node, paths};
 use std::fmt::Write as _;
@@ -35,24 +36,28 @@ pub(super) async fn all(context: &Context, rows: Vec<Row>) -> Result<()> {
 }
 
 fn judge_all(rows: &[Row]) -> Vec<(&'static str, Result<()>)> {
+    chosen(rows).map(|row| (row.name, judge(row))).collect()
+}
+
+/// The rows that the environment asks for and the machine has everything for.
+pub(crate) fn chosen(rows: &[Row]) -> impl Iterator<Item = &Row> {
     let only = std::env::var(ONLY).unwrap_or_default();
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<usize>().ok());
     let (every, from) = (number(EVERY).unwrap_or(1).max(1), number(FROM).unwrap_or(0));
     let rows = rows.iter().skip(from).step_by(every);
-    let chosen = rows.filter(|row| row.name.contains(&only) && row.needs.iter().all(|need| has(need)));
-    chosen.map(|row| (row.name, judge(row))).collect()
+    rows.filter(move |row| row.name.contains(&only) && row.needs.iter().all(|need| has(need)))
 }
 
 /// What one runtime showed.
-struct Shown {
-    seen: String,
+pub(crate) struct Shown {
+    pub(crate) seen: String,
     /// The complaint of its last command that failed.
-    complaint: String,
+    pub(crate) complaint: String,
 }
 
 fn judge(row: &Row) -> Result<()> {
-    let ours = show(row, Runtime::Berth)?;
-    let runc = show(row, Runtime::Runc)?;
+    let ours = show(row, Runtime::Berth, None)?;
+    let runc = show(row, Runtime::Runc, None)?;
     match verdict(&row.expect, &ours, &runc) {
         None => Ok(()),
         Some(reason) => bail!(
@@ -92,9 +97,11 @@ fn verdict(expect: &Expect, ours: &Shown, runc: &Shown) -> Option<String> {
     }
 }
 
-fn show(row: &Row, runtime: Runtime) -> Result<Shown> {
+/// Lays a row's bundle and does what it says, behind a filter if there is one.
+pub(crate) fn show(row: &Row, runtime: Runtime, filter: Option<Filter>) -> Result<Shown> {
     let name = runtime.name();
-    let bundle = Bundle::new(runtime)?;
+    let mut bundle = Bundle::new(runtime)?;
+    bundle.behind(filter);
     row.prepare.iter().try_for_each(|prepare| prepare(&bundle)).context("preparing the bundle")?;
     for change in &row.changes {
         bundle.change(|spec| change(spec, &bundle))?;

@@ -27,7 +27,7 @@ pub(super) fn rows() -> Vec<Row> {
 }
 
 /// A container that sleeps.
-pub(super) fn sleeper(bundle: &Bundle) -> Result<()> {
+pub(crate) fn sleeper(bundle: &Bundle) -> Result<()> {
     bundle.change(|spec| spec["process"]["args"] = json!(["sleep", "100000"]))
 }
 

@@ -11,7 +11,7 @@ use berth_e2e::bundle::{Bundle, mount, push};
 use serde_json::{Value, json};
 
 /// The rows.
-pub(super) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     [bind::rows(), tmpfs::rows(), propagation::rows(), target::rows(), bad(), more_bad()]
         .into_iter()
         .flatten()
@@ -82,6 +82,13 @@ fn bad() -> Vec<Row> {
 
 fn more_bad() -> Vec<Row> {
     vec![
+        row("mounts: a value that the file system does not take")
+            .change(|spec, _| add(spec, "/v", "tmpfs", "memory", &["ro", "size=nonsense"]))
+            .refused(&["/v", "type tmpfs", "source memory", "ro,size=nonsense"]),
+        row("mounts: a device that is none")
+            .prepare(volume)
+            .change(|spec, bundle| add(spec, "/v", "ext4", &bundle.text("vol/file"), &["noload"]))
+            .refused(&["/v", "type ext4", "vol/file", "noload"]),
         row("mounts: an options list that is none")
             .change(|spec, _| spec["mounts"][0]["options"] = json!("ro"))
             .refused(&["mounts[0].options"]),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::symlink;
 
 /// The rows.
-pub(super) fn rows() -> Vec<Row> {
+pub(crate) fn rows() -> Vec<Row> {
     [masked(), readonly(), default_devices(), devices(), bad(), more_bad()].into_iter().flatten().collect()
 }
 

@@ -50,7 +50,7 @@ impl Bundle {
     /// A command of the runtime, its words after the global flags.
     pub fn step(&self, words: &[&str]) -> anyhow::Result<Step<'_>> {
         let call = format!("call{}", CALLS.fetch_add(1, Ordering::Relaxed));
-        let mut command = self.runtime().command()?;
+        let mut command = self.command()?;
         command.arg("--root").arg(self.state_dir());
         command.arg("--log").arg(self.path(&format!("{call}.log"))).args(["--log-format", "json"]);
         command.args(words).current_dir(self.dir()).stdin(Stdio::null());

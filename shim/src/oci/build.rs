@@ -94,7 +94,7 @@ fn create(
     if terminal && flags.value("console-socket").is_none() {
         console::must_have_ours("process.terminal")?;
     }
-    if listener.is_some() {
+    if listener.is_some() || flags.is_set("detach") {
         super::container::must_be_found_again()?;
     }
     Ok(berth_runtime::create(CreateArgs {

@@ -1,12 +1,15 @@
 //! `features`: what this runtime can do on this machine. Nothing that is not true.
 
+use std::ffi::OsString;
+
 use berth_runtime::known;
 use serde_json::{Value, json};
 
-use super::OciError;
 use super::state::print_json;
+use super::{OciError, flags};
 
-pub(crate) fn main() -> Result<(), OciError> {
+pub(crate) fn main(args: Vec<OsString>) -> Result<(), OciError> {
+    flags::parse(&[], args)?.at_most(0)?;
     print_json(&value()?)
 }
 

@@ -63,16 +63,21 @@ impl Parsed {
     /// A number.
     pub(crate) fn number<T: std::str::FromStr>(&self, name: &str) -> Result<Option<T>, OciError> {
         let parse = |text: &str| {
-            text.parse().map_err(|_| OciError::Usage(format!("--{name}: {text:?} is no number")))
+            text.parse().map_err(|_| OciError::Words(format!("--{name}: {text:?} is no number")))
         };
         self.value(name).map(parse).transpose()
     }
 
     /// The container's id, the only word.
     pub(crate) fn sole_id(&self) -> Result<&str, OciError> {
-        match self.rest.get(1) {
-            Some(word) => Err(OciError::Usage(format!("{word:?}: one container's id is all that is taken"))),
-            None => self.id(),
+        self.at_most(1)?.id()
+    }
+
+    /// Refuses more words than so many.
+    pub(crate) fn at_most(&self, words: usize) -> Result<&Self, OciError> {
+        match self.rest.get(words) {
+            Some(word) => Err(OciError::Words(format!("{word:?}: one word too many"))),
+            None => Ok(self),
         }
     }
 
@@ -81,7 +86,7 @@ impl Parsed {
         self.rest
             .first()
             .map(String::as_str)
-            .ok_or_else(|| OciError::Usage("the container's id is missing".into()))
+            .ok_or_else(|| OciError::Words("the container's id is missing".into()))
     }
 }
 
@@ -90,7 +95,7 @@ pub(crate) fn parse(flags: &[Flag], args: Vec<OsString>) -> Result<Parsed, OciEr
     let mut parsed = Parsed::default();
     let mut args = args.into_iter().map(|arg| {
         arg.into_string()
-            .map_err(|arg| OciError::Usage(format!("argument {} is not UTF-8", arg.to_string_lossy())))
+            .map_err(|arg| OciError::Words(format!("argument {} is not UTF-8", arg.to_string_lossy())))
     });
     while let Some(arg) = args.next() {
         let arg = arg?;
@@ -109,12 +114,15 @@ pub(crate) fn parse(flags: &[Flag], args: Vec<OsString>) -> Result<Parsed, OciEr
         let known = |f: &&Flag| f.long == name || (!f.short.is_empty() && f.short == name);
         let flag = flags.iter().find(known).ok_or_else(|| match name {
             "help" | "h" => OciError::Help(flags.to_vec()),
-            _ => OciError::Usage(format!("no such flag: {arg}")),
+            _ => OciError::Words(format!("no such flag: {arg}")),
         })?;
         let value = match (flag.takes_value, inline) {
-            (_, Some(value)) => value,
+            (true, Some(value)) => value,
+            (false, Some(value)) => truth(&value)
+                .ok_or_else(|| OciError::Words(format!("{arg}: neither true nor false")))?
+                .to_owned(),
             (false, None) => "true".to_owned(),
-            (true, None) => args.next().ok_or_else(|| OciError::Usage(format!("{arg} needs a value")))??,
+            (true, None) => args.next().ok_or_else(|| OciError::Words(format!("{arg} needs a value")))??,
         };
         parsed.given.push((flag.long, value));
     }
@@ -122,6 +130,15 @@ pub(crate) fn parse(flags: &[Flag], args: Vec<OsString>) -> Result<Parsed, OciEr
         parsed.rest.push(arg?);
     }
     Ok(parsed)
+}
+
+/// What callers in Go write for a switch.
+fn truth(value: &str) -> Option<&'static str> {
+    match value {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some("true"),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some("false"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -154,7 +171,7 @@ mod tests {
         assert!(parsed.is_set("detach"));
         assert_eq!(parsed.values("env"), ["A=1", "B=2"]);
         assert_eq!(parsed.rest, ["id", "ls", "-d"]);
-        assert!(!of(&["--detach=false", "id"]).expect("parses").is_set("detach"));
+        assert!(!of(&["--detach=0", "id"]).expect("parses").is_set("detach"));
     }
 
     #[test]
@@ -163,5 +180,6 @@ mod tests {
         assert!(matches!(of(&["-d", "--help"]), Err(OciError::Help(flags)) if flags.len() == FLAGS.len()));
         assert_eq!(of(&["id", "--help"]).expect("parses").rest, ["id", "--help"]);
         assert!(of(&["--bundle"]).is_err());
+        assert!(of(&["--detach=maybe"]).is_err());
     }
 }

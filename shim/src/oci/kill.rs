@@ -10,7 +10,7 @@ const FLAGS: &[Flag] = &[Flag::switch("all", "a")];
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(FLAGS, args)?;
-    let container = Container::load(global, flags.id()?)?;
+    let container = Container::load(global, flags.at_most(2)?.id()?)?;
     let signal = number(flags.rest.get(1).map_or("TERM", String::as_str))?;
     if flags.is_set("all") {
         let cgroup = container.cgroup()?;

@@ -10,9 +10,13 @@ const FLAGS: &[Flag] = &[Flag::value("format", "f"), Flag::switch("quiet", "q")]
 
 pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(FLAGS, args)?;
+    flags.at_most(0)?;
     let mut names: Vec<String> = std::fs::read_dir(&global.root)
         .map(|entries| entries.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
         .unwrap_or_default();
+    if !names.is_empty() {
+        super::container::must_be_found_again()?;
+    }
     names.sort();
     // One that is being made, or that somebody deletes meanwhile, is not there.
     let all: Vec<Shown> =

@@ -13,6 +13,7 @@ const FLAGS: &[Flag] = &[Flag::value("bundle", "b")];
 
 pub(crate) fn main(args: Vec<OsString>) -> Result<(), OciError> {
     let flags = flags::parse(FLAGS, args)?;
+    flags.at_most(0)?;
     let path = Path::new(flags.value("bundle").unwrap_or(".")).join("config.json");
     let text = serde_json::to_vec_pretty(&example())
         .map_err(|error| OciError::Json { path: path.display().to_string(), error })?;

@@ -32,7 +32,7 @@ const ARROWS: [(&str, &str, &[&str]); 14] = [
             "berth-core",
         ],
     ),
-    ("e2e", "berth-e2e", &["berth-proto", "berth-config", "berth-core"]),
+    ("e2e", "berth-e2e", &["berth-proto", "berth-config", "berth-sys", "berth-core"]),
     ("xtask", "xtask", &[]),
 ];
 

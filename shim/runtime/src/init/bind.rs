@@ -136,26 +136,27 @@ fn old_change(tree: &OwnedFd, change: &Change<'_>, recursive: bool) -> io::Resul
 
 /// A remount that keeps the flags it finds, but for those to be changed.
 fn old_attributes(tree: &OwnedFd, set: u64, clear: u64) -> io::Result<()> {
+    /// As mount_setattr numbers them, as statvfs shows them, and as mount(2) takes them.
+    const BITS: [(u64, u64, u32); 6] = [
+        (attr::RDONLY, 0x1, 0x1),
+        (attr::NOSUID, 0x2, 0x2),
+        (attr::NODEV, 0x4, 0x4),
+        (attr::NOEXEC, 0x8, 0x8),
+        (attr::NODIRATIME, 0x800, 0x800),
+        (attr::NOSYMFOLLOW, 0x2000, 0x100),
+    ];
     let place = format!("/proc/self/fd/{}", tree.as_raw_fd());
     let present = rustix::fs::fstatvfs(tree)?.f_flag.bits();
-    // statvfs and mount(2) share the numbers of these flags; mount_setattr's differ for access times only.
-    let mut flags = present & 0x1c0f;
-    for (bit, flag) in [
-        (attr::RDONLY, 0x1),
-        (attr::NOSUID, 0x2),
-        (attr::NODEV, 0x4),
-        (attr::NOEXEC, 0x8),
-        (attr::NOATIME, 0x400),
-        (attr::NODIRATIME, 0x800),
-    ] {
-        if clear & bit != 0 {
-            flags &= !flag;
-        }
-        if set & bit != 0 {
-            flags |= flag;
-        }
-    }
-    let flags = MountFlags::from_bits_retain(flags as u32) | MountFlags::BIND;
+    let stays = |bit: u64, shown: u64| set & bit != 0 || (present & shown != 0 && clear & bit == 0);
+    let bits =
+        BITS.iter().filter(|(bit, shown, _)| stays(*bit, *shown)).fold(0, |all, (.., flag)| all | flag);
+    // One of three, and what is not said the kernel would take for the usual.
+    let times = match (clear & attr::ATIME != 0, set & attr::ATIME, present & 0x1400) {
+        (true, attr::NOATIME, _) | (false, _, 0x400) => MountFlags::NOATIME,
+        (true, attr::STRICTATIME, _) | (false, _, 0) => MountFlags::STRICTATIME,
+        _ => MountFlags::RELATIME,
+    };
+    let flags = MountFlags::from_bits_retain(bits) | times | MountFlags::BIND;
     Ok(rustix::mount::mount_remount(&place, flags, "")?)
 }
 

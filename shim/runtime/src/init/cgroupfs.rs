@@ -8,7 +8,7 @@ use berth_sys::path::{Kind, make_in_root};
 
 use super::bind;
 use super::filesystem;
-use super::mounts::{Place, Planned, about};
+use super::mounts::{Place, Planned};
 use crate::error::{At, Failure};
 use crate::options::Options;
 
@@ -39,7 +39,7 @@ fn unified(one: &Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
     };
     // A new cgroup2 mount is refused to a user namespace that owns no cgroup namespace.
     match tree {
-        Err(_) => clone_tree_at(group, false).at("bind", group).map_err(|f| about(f, &one.mount)),
+        Err(_) => clone_tree_at(group, false).at("bind", group),
         Ok(tree) => Ok(tree),
     }
 }
@@ -53,14 +53,13 @@ fn bare(options: &Options) -> Options {
 fn v1_set(one: &Planned, place: &Place<'_>, target: &OwnedFd) -> Result<(), Failure> {
     let destination = one.mount.destination();
     let top = Options { set: FIXED, data: vec!["mode=755".into()], ..Options::default() };
-    let tmpfs =
-        filesystem::create("tmpfs", Some(Path::new("tmpfs")), &top).map_err(|f| about(f, &one.mount))?;
+    let tmpfs = filesystem::create("tmpfs", Some(Path::new("tmpfs")), &top)?;
     berth_sys::mount::attach(&tmpfs, target).at("mount", destination)?;
     for (mount_point, controllers, group) in &place.cgroups.v1 {
         let Some(name) = mount_point.file_name() else { continue };
         let name = Path::new(name);
         let (directory, _) = make_in_root(&tmpfs, name, Kind::Directory).at("make cgroup directory", name)?;
-        let tree = hierarchy(controllers, group, one, place)?;
+        let tree = hierarchy(controllers, group, place)?;
         bind::finish(&tree, &directory, &one.mount, &bare(&one.options))?;
         for controller in controllers {
             let alias = Path::new(controller.trim_start_matches("name="));
@@ -78,19 +77,14 @@ fn v1_set(one: &Planned, place: &Place<'_>, target: &OwnedFd) -> Result<(), Fail
     Ok(())
 }
 
-fn hierarchy(
-    controllers: &[String],
-    group: &Path,
-    one: &Planned,
-    place: &Place<'_>,
-) -> Result<OwnedFd, Failure> {
+fn hierarchy(controllers: &[String], group: &Path, place: &Place<'_>) -> Result<OwnedFd, Failure> {
     if !place.own_cgroup_namespace {
-        return clone_tree_at(group, false).at("bind", group).map_err(|f| about(f, &one.mount));
+        return clone_tree_at(group, false).at("bind", group);
     }
     let mut data: Vec<String> = controllers.to_vec();
     if controllers.iter().all(|c| c.starts_with("name=")) {
         data.insert(0, "none".into());
     }
     let options = Options { set: FIXED, data, ..Options::default() };
-    filesystem::create("cgroup", Some(Path::new("cgroup")), &options).map_err(|f| about(f, &one.mount))
+    filesystem::create("cgroup", Some(Path::new("cgroup")), &options)
 }

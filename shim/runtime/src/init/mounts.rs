@@ -45,7 +45,8 @@ pub(super) fn plan(
             options.bind = Some(false);
         }
         let taken = if options.bind.is_some() && options.shares() {
-            Some(bind::detach(&bind::source_of(&mount, bundle), &options)?)
+            let tree = bind::detach(&bind::source_of(&mount, bundle), &options);
+            Some(tree.map_err(|f| about(f, &mount))?)
         } else {
             None
         };
@@ -57,22 +58,23 @@ pub(super) fn plan(
 
 /// Takes the source of every bind mount, its owners mapped where that is asked for.
 pub(super) fn take_binds(planned: &mut [Planned], bundle: &Path) -> Result<(), Failure> {
-    for one in planned.iter_mut().filter(|one| one.options.bind.is_some()) {
-        if one.taken.is_some() {
-            continue;
-        }
-        let tree = bind::detach(&bind::source_of(&one.mount, bundle), &one.options)
-            .map_err(|f| about(f, &one.mount))?;
-        if let Some(namespace) = one.idmap.take() {
-            let mode = one.options.idmap.unwrap_or(options::IdMap::Single);
-            bind::map_owners(&tree, one.mount.destination(), mode, &namespace)?;
-        }
-        // A copy of one of the host's shared mounts would be its peer.
-        let recursive = one.options.bind == Some(true);
-        bind::propagate(&tree, berth_sys::mount::Propagation::Slave, recursive)
-            .at("cut off", one.mount.destination())?;
-        one.taken = Some(tree);
+    for one in planned.iter_mut().filter(|one| one.options.bind.is_some() && one.taken.is_none()) {
+        take_bind(one, bundle).map_err(|f| about(f, &one.mount))?;
     }
+    Ok(())
+}
+
+fn take_bind(one: &mut Planned, bundle: &Path) -> Result<(), Failure> {
+    let tree = bind::detach(&bind::source_of(&one.mount, bundle), &one.options)?;
+    if let Some(namespace) = one.idmap.take() {
+        let mode = one.options.idmap.unwrap_or(options::IdMap::Single);
+        bind::map_owners(&tree, one.mount.destination(), mode, &namespace)?;
+    }
+    // A copy of one of the host's shared mounts would be its peer.
+    let recursive = one.options.bind == Some(true);
+    bind::propagate(&tree, berth_sys::mount::Propagation::Slave, recursive)
+        .at("cut off", one.mount.destination())?;
+    one.taken = Some(tree);
     Ok(())
 }
 
@@ -114,11 +116,11 @@ pub(super) fn make(planned: Vec<Planned>, place: &Place<'_>) -> Result<Made, Fai
     // Made first, so that a link of the image's that leads nowhere yet cannot lead into a volume later without being noticed. Where
     // nothing can be made there is nothing to notice either.
     let _ = make_in_root(place.root, Path::new("/dev"), Kind::Directory);
-    for one in planned {
+    for mut one in planned {
         let bound = one.options.bind.is_some();
         let (proc, sys) = (is_at(&one.mount, "/proc"), is_at(&one.mount, "/sys"));
         let before = identity(place.root);
-        let tree = make_one(one, place)?;
+        let tree = make_one(&mut one, place).map_err(|f| about(f, &one.mount))?;
         let after = identity(place.root);
         if before != after {
             made.foreign_dev = bound;
@@ -139,35 +141,34 @@ fn identity(root: &OwnedFd) -> Option<(u64, u64)> {
 }
 
 /// Makes one mount; gives it where there is a single one.
-fn make_one(one: Planned, place: &Place<'_>) -> Result<Option<OwnedFd>, Failure> {
+fn make_one(one: &mut Planned, place: &Place<'_>) -> Result<Option<OwnedFd>, Failure> {
     if one.options.bind.is_some() {
         return make_bind(one, place).map(Some);
     }
     let kind = one.mount.typ().clone().unwrap_or_default();
     match kind.as_str() {
-        "cgroup" | "cgroup2" => cgroupfs::make(&one, place).map(|()| None),
+        "cgroup" | "cgroup2" => cgroupfs::make(one, place).map(|()| None),
         "proc" | "sysfs" => {
-            let target = plain_target(&one, place)?;
+            let target = plain_target(one, place)?;
             let source = one.mount.source().as_deref().or(Some(Path::new(&kind)));
-            let tree = filesystem::create(&kind, source, &one.options).map_err(|f| about(f, &one.mount))?;
-            finish(&tree, &target, &one).map(|()| Some(tree))
+            let tree = filesystem::create(&kind, source, &one.options)?;
+            finish(&tree, &target, one).map(|()| Some(tree))
         }
         "tmpfs" => make_tmpfs(one, place).map(Some),
         _ => {
-            let target = target(&one, place, Kind::Directory)?.0;
-            let options = labelled(&one, place);
+            let target = target(one, place, Kind::Directory)?.0;
+            let options = labelled(one, place);
             let source = one.mount.source().as_deref().or(Some(Path::new(&kind)));
-            let tree = filesystem::create(&kind, source, &options).map_err(|f| about(f, &one.mount))?;
-            finish(&tree, &target, &one).map(|()| Some(tree))
+            let tree = filesystem::create(&kind, source, &options)?;
+            finish(&tree, &target, one).map(|()| Some(tree))
         }
     }
 }
 
-fn make_bind(one: Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
-    let tree = match one.taken {
+fn make_bind(one: &mut Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
+    let tree = match one.taken.take() {
         Some(tree) => tree,
-        None => bind::detach(&bind::source_of(&one.mount, place.bundle), &one.options)
-            .map_err(|f| about(f, &one.mount))?,
+        None => bind::detach(&bind::source_of(&one.mount, place.bundle), &one.options)?,
     };
     let kind = bind::kind_of(&tree)?;
     let (target, _) = target_of(&one.mount, place, kind)?;
@@ -180,9 +181,9 @@ fn make_bind(one: Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
 }
 
 /// A tmpfs takes the mode of the directory it covers; over a new one, and unless told otherwise, it is open to all (1777).
-fn make_tmpfs(one: Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
-    let (target, made) = target(&one, place, Kind::Directory)?;
-    let mut options = labelled(&one, place);
+fn make_tmpfs(one: &mut Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
+    let (target, made) = target(one, place, Kind::Directory)?;
+    let mut options = labelled(one, place);
     if !made && options.value("mode").is_none() {
         let mode = rustix::fs::fstat(&target).at("look at", one.mount.destination())?.st_mode & 0o7777;
         options.data.push(format!("mode={mode:o}"));
@@ -191,11 +192,11 @@ fn make_tmpfs(one: Planned, place: &Place<'_>) -> Result<OwnedFd, Failure> {
     let read_only = options.set & berth_sys::mount::attr::RDONLY;
     options.set &= !read_only;
     let source = one.mount.source().as_deref().or(Some(Path::new("tmpfs")));
-    let tree = filesystem::create("tmpfs", source, &options).map_err(|f| about(f, &one.mount))?;
+    let tree = filesystem::create("tmpfs", source, &options)?;
     if options.copy_up && !made {
-        copy_up::copy(&target, &tree).map_err(|f| about(f, &one.mount))?;
+        copy_up::copy(&target, &tree)?;
     }
-    finish(&tree, &target, &one).map(|()| tree)
+    finish(&tree, &target, one).map(|()| tree)
 }
 
 /// Applies what creation could not, and attaches.
@@ -289,14 +290,16 @@ pub(super) fn is_at(mount: &Mount, path: &str) -> bool {
     named(mount.destination()) == named(Path::new(path))
 }
 
-/// Says which mount a failure was about.
-pub(super) fn about(failure: Failure, mount: &Mount) -> Failure {
-    let place = crate::error::printable(mount.destination());
-    let note = match &failure.note {
-        Some(note) => format!("for the mount at {place}: {note}"),
-        None => format!("for the mount at {place}"),
-    };
-    failure.note(note)
+/// Says which mount a failure was about, and all that was asked of it: EINVAL alone says nothing.
+fn about(failure: Failure, mount: &Mount) -> Failure {
+    let printable = crate::error::printable;
+    let kind = mount.typ().as_deref().unwrap_or("none");
+    let source = mount.source().as_deref().map_or_else(|| "none".to_owned(), printable);
+    let options = mount.options().as_deref().unwrap_or_default().join(",");
+    let place = printable(mount.destination());
+    let note = failure.note.as_deref().map_or_else(String::new, |note| format!(": {note}"));
+    failure
+        .note(format!("for the mount at {place} (type {kind}, source {source}, options {options:?}){note}"))
 }
 
 /// Opens what is at `path` in the root.
