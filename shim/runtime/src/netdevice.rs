@@ -12,7 +12,7 @@ use berth_core::oci::{Linux, LinuxNamespaceType, LinuxNetDevice};
 
 use self::rtnetlink::Socket;
 use crate::config::{isolated, refuse};
-use crate::error::{At, Error};
+use crate::error::Error;
 
 /// The longest name of a device, without the NUL.
 const NAME_MAX: usize = 15;
@@ -52,8 +52,8 @@ fn name_inside<'a>(name: &'a str, device: &'a LinuxNetDevice) -> &'a str {
 }
 
 fn is_name(name: &str) -> bool {
-    let fine = |c: char| !c.is_whitespace() && !c.is_control() && !"/:%".contains(c);
-    (1..=NAME_MAX).contains(&name.len()) && name != "." && name != ".." && name.chars().all(fine)
+    let fine = |b: u8| b > b' ' && b != 0x7f && !b"/:%".contains(&b);
+    name.len() <= NAME_MAX && !["", ".", ".."].contains(&name) && name.bytes().all(fine)
 }
 
 /// A network namespace and a way to talk to it.
@@ -83,82 +83,82 @@ pub(crate) struct Moved {
 }
 
 /// Moves the devices of the configuration into the network namespace of a process.
+#[inline(never)]
 pub(crate) fn move_in(linux: &Linux, pid: i32) -> Result<Option<Moved>, Error> {
     let Some(wanted) = linux.net_devices().as_ref().filter(|wanted| !wanted.is_empty()) else {
         return Ok(None);
     };
-    let open = |path: &str| -> Result<OwnedFd, Error> {
-        Ok(std::fs::File::open(path).at("open network namespace", path)?.into())
-    };
-    let (own, theirs) = (open("/proc/thread-self/ns/net")?, open(&format!("/proc/{pid}/ns/net"))?);
-    let step = "talk to the network namespace";
-    let host = Side { socket: Socket::here().step(step)?, namespace: own };
-    let container = Side { socket: Socket::inside(theirs.as_fd()).step(step)?, namespace: theirs };
-    let mut moved = Moved { host, container, devices: Vec::new() };
+    let mut moved = Moved::new(pid)
+        .map_err(|e| refuse("linux.netDevices", format!("talk to the network namespace: {e}")))?;
     // Whatever can be seen to be impossible is, before anything is moved.
     let mut taken: Vec<String> =
         wanted.iter().map(|(name, device)| name_inside(name, device).into()).collect();
     let mut planned = Vec::new();
+    let told = |name: &str| {
+        let place = place(name);
+        move |error: io::Error| refuse(place, error.to_string())
+    };
     for (name, device) in wanted {
-        planned.push(moved.plan(name, name_inside(name, device), &mut taken)?);
+        let plan = moved.plan(name, name_inside(name, device), &mut taken);
+        planned.push((name, plan.map_err(told(name))?));
     }
-    planned.into_iter().try_for_each(|device| moved.carry(device))?;
+    for (name, device) in planned {
+        moved.carry(device).map_err(told(name))?;
+    }
     Ok(Some(moved))
 }
 
 impl Moved {
-    fn plan(&self, name: &str, wanted: &str, taken: &mut Vec<String>) -> Result<Device, Error> {
-        let step = "look at network device";
-        let Some(link) = self.host.socket.link(name).at(step, name)? else {
-            let reason = "there is no such device in the runtime's network namespace: `ip link` shows those that can be named";
-            return Err(refuse(place(name), reason));
+    fn new(pid: i32) -> io::Result<Self> {
+        let open = |path: &str| std::fs::File::open(path).map(OwnedFd::from);
+        let (own, theirs) = (open("/proc/thread-self/ns/net")?, open(&format!("/proc/{pid}/ns/net"))?);
+        let container = Socket::inside(theirs.as_fd(), own.as_fd())?;
+        let host = Side { socket: Socket::here()?, namespace: own };
+        Ok(Self { host, container: Side { socket: container, namespace: theirs }, devices: Vec::new() })
+    }
+
+    fn plan(&self, name: &str, wanted: &str, taken: &mut Vec<String>) -> io::Result<Device> {
+        let Some(link) = self.host.socket.link(name)?.filter(|link| link.own_name) else {
+            let text = "there is no device of this name in the runtime's network namespace: `ip link` shows those that are";
+            return Err(io::Error::other(text));
         };
-        if !link.own_name {
-            return Err(refuse(
-                place(name),
-                "is another name of a device: give the one that `ip link` shows first",
-            ));
-        }
         let inside = match wanted.contains('%') {
-            true => self.number(wanted, taken).at(step, name)?,
-            false => Some(wanted.to_owned()),
+            true => self.number(wanted, taken)?,
+            false => wanted.to_owned(),
         };
-        let is_taken = |inside: &String| self.container.socket.link(inside).map(|link| link.is_some());
-        let Some(inside) = inside.filter(|inside| !matches!(is_taken(inside), Ok(true))) else {
-            let reason = format!(
+        if inside.is_empty() || self.container.socket.link(&inside)?.is_some() {
+            let text = format!(
                 "the container's network namespace has a device {wanted} already: give it another name"
             );
-            return Err(refuse(place(name), reason));
-        };
-        let addresses = self.host.socket.addresses(link.index).at(step, name)?;
+            return Err(io::Error::other(text));
+        }
+        let addresses = self.host.socket.addresses(link.index)?;
         Ok(Device { name: name.into(), inside, index: link.index, up: link.up, addresses, arrived: false })
     }
 
-    /// The first name of a template that is free.
-    fn number(&self, template: &str, taken: &mut Vec<String>) -> io::Result<Option<String>> {
+    /// The first name of a template that is free; empty if none is.
+    fn number(&self, template: &str, taken: &mut Vec<String>) -> io::Result<String> {
         for number in 0..NUMBERS {
             let name = template.replacen("%d", &number.to_string(), 1);
-            if !taken.contains(&name) && self.container.socket.link(&name)?.is_none() {
+            if is_name(&name) && !taken.contains(&name) && self.container.socket.link(&name)?.is_none() {
                 taken.push(name.clone());
-                return Ok(Some(name).filter(|name| is_name(name)));
+                return Ok(name);
             }
         }
-        Ok(None)
+        Ok(String::new())
     }
 
-    fn carry(&mut self, device: Device) -> Result<(), Error> {
+    fn carry(&mut self, device: Device) -> io::Result<()> {
         // Noted first: the kernel may stop halfway.
         self.devices.push(device);
         let Some(device) = self.devices.last_mut() else { return Ok(()) };
         let sent =
             self.host.socket.send(device.index, self.container.namespace.as_fd(), &device.inside, true);
         device.arrived = sent.is_ok();
-        let note = "some devices, as lo and bridges, are bound to the network namespace that they are in";
-        sent.at("move network device", &device.name)
-            .map_err(|failure| failure.note(format!("{}: {note}", place(&device.name))))?;
-        Ok(settle(&self.container, &device.inside, &device.addresses)
-            .at("set the addresses of network device", &device.inside)
-            .map_err(|failure| failure.note(place(&device.name)))?)
+        let note = "some, as lo and bridges, are bound to the network namespace that they are in";
+        sent.map_err(|error| io::Error::other(format!("move the device: {error}; {note}")))?;
+        settle(&self.container, &device.inside, &device.addresses)
+            .map_err(|error| io::Error::other(format!("give it its addresses again: {error}")))
     }
 
     /// They are the container's now, whatever becomes of it.

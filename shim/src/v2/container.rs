@@ -16,6 +16,7 @@ use super::process::Process;
 use super::record::Ended;
 use super::serve;
 use super::shim::Shim;
+use super::stdio::Owner;
 use crate::blocking;
 use crate::container::owns_pid_namespace;
 use crate::error::CallError;
@@ -39,6 +40,8 @@ pub(super) struct Container {
     pub(super) id: String,
     pub(super) bundle: PathBuf,
     pub(super) first: Arc<Process>,
+    /// Of the pipes of its processes.
+    pub(super) io_owner: Owner,
     /// Written by start alone.
     pub(super) built: Arc<RwLock<Created>>,
     owns_pid_namespace: bool,
@@ -48,11 +51,12 @@ pub(super) struct Container {
 
 impl Container {
     /// One that was just built.
-    pub(super) fn new(bundle: PathBuf, first: Arc<Process>, built: Created) -> Container {
+    pub(super) fn new(bundle: PathBuf, first: Arc<Process>, built: Created, io_owner: Owner) -> Container {
         Container {
             id: built.id.clone(),
             bundle,
             first,
+            io_owner,
             owns_pid_namespace: owns_pid_namespace(&built.context.spec),
             built: Arc::new(RwLock::new(built)),
             oom_kills: AtomicU64::new(0),

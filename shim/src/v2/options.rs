@@ -4,6 +4,7 @@ use berth_cgroup::Driver;
 use berth_proto::containerd::{Any, RuncOptions, RuntimeOptions};
 use prost::Message;
 
+use super::stdio::Owner;
 use crate::error::CallError;
 
 const RUNC: &str = "containerd.runc.v1.Options";
@@ -16,6 +17,8 @@ pub(super) struct Options {
     driver: Option<Driver>,
     pub(super) no_pivot: bool,
     pub(super) no_new_keyring: bool,
+    /// Who owns the pipes that a process gets for its streams; root where nothing is said.
+    pub(super) io_owner: Owner,
     /// A group for the shim itself.
     pub(super) shim_cgroup: Option<String>,
 }
@@ -32,6 +35,7 @@ impl Options {
                     driver: runc.systemd_cgroup.then_some(Driver::Systemd),
                     no_pivot: runc.no_pivot_root,
                     no_new_keyring: runc.no_new_keyring,
+                    io_owner: Owner { uid: runc.io_uid, gid: runc.io_gid },
                     shim_cgroup: Some(runc.shim_cgroup).filter(|path| !path.is_empty()),
                 })
             }
@@ -76,10 +80,17 @@ mod tests {
         assert_eq!(silent.driver(None), Driver::Cgroupfs);
         let said = Any::of(
             RUNC,
-            &RuncOptions { systemd_cgroup: true, no_pivot_root: true, ..RuncOptions::default() },
+            &RuncOptions {
+                systemd_cgroup: true,
+                no_pivot_root: true,
+                io_uid: 5,
+                io_gid: 6,
+                ..RuncOptions::default()
+            },
         );
         let said = Options::read(Some(&said)).unwrap();
         assert_eq!((said.driver(Some("/a/b")), said.no_pivot), (Driver::Systemd, true));
+        assert_eq!(said.io_owner, Owner { uid: 5, gid: 6 });
         let unsaid = Options::read(Some(&Any::of(RUNC, &RuncOptions::default()))).unwrap();
         assert_eq!(unsaid.driver(Some("a.slice:cri:id")), Driver::Systemd);
         let body = b"[x]\n SystemdCgroup = true\n".to_vec();

@@ -30,6 +30,13 @@ pub(super) struct Paths {
     pub(super) terminal: bool,
 }
 
+/// Who owns the process's ends of its pipes, so that a program that is not root can open them again by /dev/stdout.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+}
+
 /// Both ends of the streams of a process that is about to be built.
 pub(super) struct Ends {
     /// For the process.
@@ -65,9 +72,20 @@ enum Place {
     File(Arc<OwnedFd>),
 }
 
+impl Owner {
+    /// A pipe's end that is the owner's now.
+    fn given(self, end: OwnedFd) -> Result<OwnedFd, CallError> {
+        if self != Owner::default() {
+            std::os::unix::fs::fchown(&end, Some(self.uid), Some(self.gid))
+                .step(|| format!("give a stream to {}:{} (IoUid, IoGid)", self.uid, self.gid))?;
+        }
+        Ok(end)
+    }
+}
+
 impl Ends {
     /// Opens the streams of a container or exec.
-    pub(super) async fn open(shim: &Shim, id: &str, paths: &Paths) -> Result<Ends, CallError> {
+    pub(super) async fn open(shim: &Shim, id: &str, paths: &Paths, owner: Owner) -> Result<Ends, CallError> {
         let mut kept = Kept::default();
         if !paths.stdin.is_empty() {
             kept.input = Some(fifo::Input::open(Path::new(&paths.stdin))?);
@@ -80,7 +98,7 @@ impl Ends {
             Some(_) => {
                 let (reader, writer) = pipe()?;
                 kept.input_pipe = Some(writer);
-                reader
+                owner.given(reader)?
             }
             None => null()?,
         };
@@ -94,8 +112,8 @@ impl Ends {
             (Place::File(file), true) => Place::File(file.clone()),
             _ => place(&paths.stderr)?,
         };
-        let out = output(out, &mut kept).await?;
-        let err = output(err, &mut kept).await?;
+        let out = output(out, &mut kept, owner).await?;
+        let err = output(err, &mut kept, owner).await?;
         Ok(Ends { give: Stdio::Fds([input, out, err]), kept })
     }
 }
@@ -183,13 +201,13 @@ impl Streams {
 }
 
 /// The process's end of one output; ours is kept.
-async fn output(place: Place, kept: &mut Kept) -> Result<OwnedFd, CallError> {
+async fn output(place: Place, kept: &mut Kept, owner: Owner) -> Result<OwnedFd, CallError> {
     match sink(place).await? {
         None => null(),
         Some(sink) => {
             let (reader, writer) = pipe()?;
             kept.outputs.push((Some(reader), sink));
-            Ok(writer)
+            owner.given(writer)
         }
     }
 }
@@ -247,6 +265,20 @@ fn null() -> Result<OwnedFd, CallError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_owner_is_given_the_end_of_a_pipe() {
+        use std::os::unix::fs::MetadataExt;
+        let owner_of = |owner: Owner| {
+            let about = File::from(owner.given(pipe().unwrap().1).unwrap()).metadata().unwrap();
+            (about.uid(), about.gid())
+        };
+        let own = owner_of(Owner::default());
+        assert_eq!(own.0, rustix::process::geteuid().as_raw());
+        if own.0 == 0 {
+            assert_eq!(owner_of(Owner { uid: 5, gid: 6 }), (5, 6));
+        }
+    }
 
     #[test]
     fn places_are_told_apart() {

@@ -33,25 +33,25 @@ pub(super) fn cgroup_mounts(table: &str) -> Vec<CgroupMount> {
 
 /// Where the first whole file system of a kind is mounted.
 pub(super) fn mount_point(table: &str, kind: &str) -> Option<PathBuf> {
-    table.lines().find_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let mut fields = before.split(' ').skip(3);
-        let (root, point) = (fields.next()?, fields.next()?);
-        (root == "/" && after.split(' ').next() == Some(kind)).then(|| unescape(point))
-    })
+    let found = table.lines().filter_map(fields).find(|found| found[0] == "/" && found[2] == kind);
+    found.map(|[_, point, ..]| unescape(point))
+}
+
+/// What a line says of a mount: the root, the point, the kind, the file system's options.
+#[inline(never)]
+fn fields(line: &str) -> Option<[&str; 4]> {
+    let (before, after) = line.split_once(" - ")?;
+    let (mut fields, mut tail) = (before.split(' ').skip(3), after.split(' '));
+    Some([fields.next()?, fields.next()?, tail.next()?, tail.nth(1).unwrap_or("")])
 }
 
 fn parse_line(line: &str) -> Option<CgroupMount> {
-    let (before, after) = line.split_once(" - ")?;
-    let mut fields = before.split(' ').skip(3);
-    let (root, point) = (fields.next()?, fields.next()?);
-    let mut tail = after.split(' ');
-    let unified = match tail.next()? {
+    let [root, point, kind, options] = fields(line)?;
+    let unified = match kind {
         "cgroup" => false,
         "cgroup2" => true,
         _ => return None,
     };
-    let options = tail.nth(1).unwrap_or("");
     let controllers = if unified { Vec::new() } else { controllers(options) };
     if !unified && controllers.is_empty() {
         return None;

@@ -62,13 +62,14 @@ impl Socket {
         Ok(Self(rustix::net::socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?))
     }
 
-    /// With another one. A thread goes there and ends: this one never leaves its own.
-    pub(super) fn inside(namespace: BorrowedFd<'_>) -> io::Result<Self> {
-        std::thread::scope(|scope| {
-            let open = || namespace::join(namespace, Namespaces::NETWORK).and_then(|()| Self::here());
-            let thread = std::thread::Builder::new().spawn_scoped(scope, open)?;
-            thread.join().unwrap_or_else(|_| Err(Errno::SRCH.into()))
-        })
+    /// With another one: this thread goes there and comes back to its `own`, or nothing of this process goes on.
+    pub(super) fn inside(namespace: BorrowedFd<'_>, own: BorrowedFd<'_>) -> io::Result<Self> {
+        namespace::join(namespace, Namespaces::NETWORK)?;
+        let socket = Self::here();
+        if namespace::join(own, Namespaces::NETWORK).is_err() {
+            std::process::abort();
+        }
+        socket
     }
 
     /// The device of a name, if there is one. Alternative names count too.

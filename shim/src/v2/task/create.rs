@@ -36,7 +36,7 @@ pub(super) async fn create(
         stderr: request.stderr.clone(),
         terminal: request.terminal,
     };
-    let Ends { give, mut kept } = Ends::open(&shim, &request.id, &paths).await?;
+    let Ends { give, mut kept } = Ends::open(&shim, &request.id, &paths, plan.options.io_owner).await?;
     let (bundle, mounted) = (plan.bundle.clone(), !plan.mounts.is_empty());
     let container = match build(&shim, plan, give, &mut kept, paths).await {
         Ok(container) => container,
@@ -64,7 +64,7 @@ async fn build(
     kept: &mut Kept,
     paths: Paths,
 ) -> Result<Arc<Container>, CallError> {
-    let bundle = plan.bundle.clone();
+    let (bundle, io_owner) = (plan.bundle.clone(), plan.options.io_owner);
     let busy = shim.reaper.busy();
     let mut built = blocking::run(move || plan.build(stdio)).await?;
     shim.reaper.adopt(built.pid);
@@ -83,7 +83,7 @@ async fn build(
     let first = Arc::new(Process::new(String::new(), paths));
     *first.life() = Life::Created(built.pid);
     first.fill(Handles { pidfd, console, streams });
-    Ok(Arc::new(Container::new(bundle, first, built)))
+    Ok(Arc::new(Container::new(bundle, first, built, io_owner)))
 }
 
 async fn begin(shim: &Arc<Shim>, claim: Claim<Container>, container: Arc<Container>) {

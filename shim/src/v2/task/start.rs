@@ -81,7 +81,8 @@ async fn launch(
     exec: &Exec,
     program: Program,
 ) -> Result<i32, CallError> {
-    let Ends { give, mut kept } = Ends::open(shim, &container.id, &exec.process.paths).await?;
+    let Ends { give, mut kept } =
+        Ends::open(shim, &container.id, &exec.process.paths, container.io_owner).await?;
     let launched = run(shim, container, exec, program, give, &mut kept).await;
     if launched.is_err() {
         kept.give_up(shim).await;
