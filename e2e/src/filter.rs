@@ -47,6 +47,11 @@ impl Filter {
         Self::all_but(errno, spared).calls.into_iter().map(|call| Self { errno, calls: vec![call] }).collect()
     }
 
+    /// The calls.
+    pub fn calls(&self) -> &[&'static str] {
+        &self.calls
+    }
+
     /// The same command behind this filter.
     pub fn around(&self, command: &Command) -> anyhow::Result<Command> {
         let mut launcher = Command::new(std::env::current_exe().context("the path of this program")?);

@@ -19,6 +19,7 @@ const ATTACKS: [&str; 8] = [
 
 /// Runs them behind the filter.
 pub(super) async fn again(filter: &Filter) -> Result<()> {
+    super::rows::is_felt(filter)?;
     let mut plain = Command::new(std::env::current_exe()?);
     plain.args(["--jobs", "2"]).args(ATTACKS).env_remove("BERTH_E2E_SHARD");
     let mut command = tokio::process::Command::from(filter.around(&plain)?);

@@ -66,6 +66,7 @@ pub(super) fn lives(filters: &[Filter]) -> Result<()> {
     let row = row("every command").prepare(container).see(life);
     let free = show(&row, Runtime::Berth, None)?.seen;
     for filter in filters {
+        is_felt(filter)?;
         let behind = show(&row, Runtime::Berth, Some(filter.clone()))?.seen;
         check!(free == behind, "{filter}:\n{behind}\nwithout it:\n{free}");
     }
@@ -75,6 +76,16 @@ pub(super) fn lives(filters: &[Filter]) -> Result<()> {
 /// What the container shows of itself: its mounts without their numbers, its masks and its working directory.
 const SHOW: &str = "cut -d' ' -f4- /proc/self/mountinfo | sed 's/ master:[0-9]*//; s/ shared:[0-9]*//'; stat -c '%n %t:%T %a' /dev/* \
     /proc/keys /proc/kcore; pwd; cat /v/file; cat /proc/self/cgroup; ls /proc/self/fd | wc -l";
+
+/// The runtime itself says which calls it has to do without.
+pub(super) fn is_felt(filter: &Filter) -> Result<()> {
+    let mut bundle = Bundle::new(Runtime::Berth)?;
+    bundle.behind(Some(filter.clone()));
+    let said = bundle.step(&["features"])?.run()?.out;
+    let silent = filter.calls().iter().find(|call| !said.contains(&format!("{call} (Linux")));
+    check!(silent.is_none(), "{filter}: nothing of {silent:?} in {said}");
+    Ok(())
+}
 
 /// A container that has a bit of everything, sleeps.
 fn container(bundle: &Bundle) -> Result<()> {
