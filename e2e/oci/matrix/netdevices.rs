@@ -222,6 +222,7 @@ fn refused() -> Vec<Row> {
             .change(move |spec, _| spec["linux"]["netDevices"] = devices.clone())
             .refused(&["linux.netDevices"])
     };
+    // Never the loopback: runc takes down what it is to move before it finds that it cannot, and that is the machine's own.
     vec![
         bad("net devices: one that is not there", json!({"berth-is-gone": {}})),
         bad("net devices: a name with a slash", json!({"a/b": {}})),
@@ -229,7 +230,6 @@ fn refused() -> Vec<Row> {
         bad("net devices: no name at all", json!({"": {}})),
         bad("net devices: a name with a space", json!({"a b": {}})),
         bad("net devices: a name of sixteen bytes", json!({"sixteen-bytes-00": {}})),
-        bad("net devices: the loopback", json!({"lo": {"name": "lo7"}})),
         bad("net devices: no object", json!(["eth0"])),
     ]
 }
