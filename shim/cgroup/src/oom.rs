@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{Mode as FileMode, OFlags, openat};
@@ -98,20 +99,34 @@ impl Event {
     }
 }
 
+/// The kernel takes a threshold's notice of the removal through a grace period of RCU, the other one's not: so much later it may
+/// come. Only the group of a process that was killed and that systemd removed at once waits so long.
+const TRIES: u32 = 40;
+const WAIT: Duration = Duration::from_millis(5);
+
 impl Notices {
     fn register(dir: &Dir) -> Result<Self> {
         let notices = Self { struck: Event::new(dir)?, gone: Event::new(dir)? };
-        notices.struck.register(dir, "memory.oom_control", "")?;
-        // Second, for the kernel tells of the removal to the last that came first: who sees one notice of `struck` and
-        // none of `gone` knows that it was no removal.
         notices.gone.register(dir, "memory.usage_in_bytes", &format!(" {}", i64::MAX))?;
+        notices.struck.register(dir, "memory.oom_control", "")?;
         Ok(notices)
     }
 
     /// How often the group ran out of memory.
     fn struck(&self) -> u64 {
-        let struck = self.struck.total().unwrap_or(0);
-        struck.saturating_sub(self.gone.total().unwrap_or(0))
+        let told = || {
+            // In this order: of a removal that comes in between, one too many is seen and never one too few.
+            let gone = self.gone.total().unwrap_or(0);
+            (self.struck.total().unwrap_or(0), gone)
+        };
+        for _ in 0..TRIES {
+            match told() {
+                // A kill, or the removal that `gone` does not tell of yet.
+                (1, 0) => std::thread::sleep(WAIT),
+                (struck, gone) => return struck.saturating_sub(gone),
+            }
+        }
+        1
     }
 }
 
