@@ -75,7 +75,7 @@ pub(crate) fn run(size: &Size) -> anyhow::Result<String> {
     Ok(format!(
         "## The low-level runtime\n\nA container of `true` by each runtime's command line: its own PID, mount, network, IPC, \
          UTS and cgroup namespaces, the default Kubernetes seccomp profile and capabilities, masked and read-only paths. The \
-         runtimes keep their state in memory, as below /run on a node. {} rounds, the runtimes in turn.\n\n    cargo xtask bench runtime\n\n{}\nWith limits of memory, CPU and processes, in \
+         runtimes keep their state and the pid file in memory, as below /run on a node. {} rounds, the runtimes in turn.\n\n    cargo xtask bench runtime\n\n{}\nWith limits of memory, CPU and processes, in \
          the hierarchies of this machine:\n\n{here}\nWhere only the unified hierarchy is visible, without limits:\n\n{unified}",
         size.rounds,
         table::list(&facts)

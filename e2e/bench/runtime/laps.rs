@@ -91,7 +91,7 @@ fn limited() -> Value {
 
 fn lap(bundle: &Bundle, samples: &mut Samples) -> anyhow::Result<()> {
     let begun = Instant::now();
-    let pid_file = bundle.text("pid");
+    let pid_file = bundle.state_dir().join(".pid").display().to_string();
     samples.keep("create", timed(bundle, &["create", "--pid-file", &pid_file, bundle.id()])?);
     let pid: i32 = std::fs::read_to_string(&pid_file)?.trim().parse()?;
     let pidfd = pidfd_open(Pid::from_raw(pid).context("no pid")?, PidfdFlags::empty())?;
