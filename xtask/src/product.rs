@@ -51,6 +51,8 @@ pub(crate) fn bench(args: &[String]) -> anyhow::Result<()> {
     let report = if subject == "trace" { "docs/performance.md" } else { "BENCHMARKS.md" };
     let mut program = Command::new(dist::folder()?.join("berth-bench"));
     program.arg(subject).args(rest).env("BERTH_E2E_TOOLS", layout::tools());
+    // Cargo's own: whatever is started would look for its libraries in four more places, as on no node.
+    program.env_remove("LD_LIBRARY_PATH");
     process::run(program.env("BERTH_E2E_REPORT", layout::root().join(report)))
 }
 
