@@ -26,7 +26,7 @@ use berth_e2e::tests;
 use row::Row;
 
 tests![; minutes 60 [
-    command_lines, a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, netdevices, paths, privileges, process, users, shared, unified]];
+    command_lines, a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, netdevices, paths, privileges, process, users, as_systemd_mounts, unified]];
 
 /// The rows of every subject.
 pub(crate) fn rows() -> Vec<Row> {
@@ -134,9 +134,9 @@ async fn users(context: Context) -> Result<()> {
     subject(context, users::rows).await
 }
 
-/// The rows on propagation again where the root is shared.
-async fn shared(context: Context) -> Result<()> {
-    inside::shared(&context).await
+/// The rows on mounts again where the host's are as systemd makes them.
+async fn as_systemd_mounts(context: Context) -> Result<()> {
+    inside::systemd(&context).await
 }
 
 /// Every row again where there is no cgroup hierarchy but the unified one.

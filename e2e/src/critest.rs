@@ -39,6 +39,9 @@ pub async fn run(node: &Node, focus: Option<&str>) -> Result<Results> {
     let results = read(&report).unwrap_or_default();
     let log = std::fs::read_to_string(node.dir().join("critest.log"))?;
     keep(&log);
+    for line in log.lines().filter(|line| line.trim_start().starts_with("[FAILED]")) {
+        println!("critest: {}", line.trim());
+    }
     check!(!results.is_empty(), "critest ended with {status} and no report:\n{}", tail(&log));
     Ok(results)
 }

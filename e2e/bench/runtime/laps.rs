@@ -13,9 +13,10 @@ use std::time::{Duration, Instant};
 
 const WHOLE: &str = "create + start + exit + delete";
 const EXEC: &str = "exec `true`";
+const NOTHING: &str = "a command that does nothing, `--version`";
 
 /// What is timed.
-pub(super) const NAMES: [&str; 5] = [WHOLE, "create", "start", "delete", EXEC];
+pub(super) const NAMES: [&str; 6] = [WHOLE, "create", "start", "delete", EXEC, NOTHING];
 
 /// Times and peaks of one runtime.
 pub(super) struct Laps {
@@ -41,6 +42,7 @@ pub(super) fn run(runtimes: &[Runtime], rounds: usize, limits: bool) -> anyhow::
             std::thread::sleep(PAUSE);
             lap(short, into).with_context(|| short.runtime().name())?;
             into.keep(EXEC, timed(long, &["exec", long.id(), "true"])?);
+            into.keep(NOTHING, timed(long, &["--version"])?);
         }
     }
     let mut laps = Vec::new();

@@ -49,10 +49,15 @@ async fn compare(context: &Context, low_level: LowLevel, focus: Option<&str>) ->
     Ok(())
 }
 
+const LABELS: [&str; 2] = [" [Conformance]", " [Serial]"];
+
 /// The expression that matches these specs; labels at a name's end are not matched against.
 fn focus_on(names: &[&str]) -> String {
     let escaped = |name: &&str| -> String {
-        let bare = name.trim_end_matches(" [Conformance]");
+        let mut bare = *name;
+        while let Some(shorter) = LABELS.iter().find_map(|label| bare.strip_suffix(label)) {
+            bare = shorter;
+        }
         bare.chars()
             .flat_map(|c| [(!c.is_alphanumeric() && c != ' ').then_some('\\'), Some(c)])
             .flatten()

@@ -16,9 +16,11 @@ mount -t cgroup2 cgroup2 /sys/fs/cgroup
 exec \"$@\"
 ";
 
-/// A world whose root is shared, as systemd makes it.
-const SHARED: &str = "set -eu
+/// A world as systemd makes it: the root is shared, /dev and what is below it have more flags.
+const SYSTEMD: &str = "set -eu
 mount --make-rshared /
+mount -o remount,bind,nosuid,noexec /dev/pts
+if mountpoint -q /dev; then mount -o remount,bind,nosuid /dev; fi
 exec \"$@\"
 ";
 
@@ -32,25 +34,25 @@ pub(super) async fn unified(context: &Context) -> Result<()> {
     if judge::only_unified() {
         return Err(context.skip("only the unified hierarchy is there already"));
     }
-    again(context, UNIFIED, "matrix::", "").await
+    again(context, UNIFIED, "matrix::").await
 }
 
-/// Runs the rows on propagation where the root is shared. On a machine that is so anyway they have been run.
-pub(super) async fn shared(context: &Context) -> Result<()> {
+/// Runs the rows on mounts where they are as systemd makes them. On a machine that is so anyway they have been run.
+pub(super) async fn systemd(context: &Context) -> Result<()> {
     if judge::root_is_shared() {
         return Err(context.skip("the root is shared already"));
     }
-    again(context, SHARED, "matrix::mounts", "propagation").await
+    again(context, SYSTEMD, "matrix::mounts").await
 }
 
-async fn again(context: &Context, world: &str, tests: &str, rows: &str) -> Result<()> {
+async fn again(context: &Context, world: &str, tests: &str) -> Result<()> {
     if std::env::var_os(INSIDE).is_some() {
         return Err(context.skip("this is another world already"));
     }
     let mut command = Command::new("unshare");
     command.args(["--mount", "--cgroup", "--propagation", "private", "sh", "-c", world, "sh"]);
     command.arg(std::env::current_exe()?).args(["--jobs", "2", tests]);
-    command.env(INSIDE, "1").env(judge::ONLY, rows).env_remove("BERTH_E2E_SHARD");
+    command.env(INSIDE, "1").env_remove("BERTH_E2E_SHARD");
     let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("unshare")?;
     if !output.status.success() {
         let (said, words) =

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 /// Only rows whose names hold this word run.
-pub(super) const ONLY: &str = "BERTH_E2E_ROW";
+const ONLY: &str = "BERTH_E2E_ROW";
 /// Only one row of so many runs, of each subject.
 const EVERY: &str = "BERTH_E2E_EVERY";
 /// So many rows are left out first.
@@ -121,6 +121,7 @@ fn has(need: &str) -> bool {
     match need {
         "v1" => !only_unified(),
         "shared-root" => root_is_shared(),
+        "nosuid-terminals" => mount_of("/dev/pts").is_some_and(|line| line.contains("nosuid,noexec")),
         "private-root" => !root_is_shared(),
         "v2" => only_unified(),
         // The bounding set, in which bit 24 is CAP_SYS_RESOURCE.
@@ -144,9 +145,13 @@ fn has(need: &str) -> bool {
 
 /// Whether the root's mount tells others of what is mounted on it, as systemd arranges.
 pub(super) fn root_is_shared() -> bool {
+    mount_of("/").is_some_and(|line| line.contains(" shared:"))
+}
+
+/// The line of the topmost mount at a place.
+fn mount_of(place: &str) -> Option<String> {
     let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let root = mounts.lines().filter(|line| line.split(' ').nth(4) == Some("/"));
-    root.last().is_some_and(|line| line.contains(" shared:"))
+    mounts.lines().rfind(|line| line.split(' ').nth(4) == Some(place)).map(str::to_owned)
 }
 
 /// Whether /sys/fs/cgroup is the unified hierarchy itself.

@@ -62,6 +62,7 @@ fn more_attributes() -> Vec<Row> {
             .sh("cat /v/link; readlink /v/link")
             .same(&["file\n"]),
         row("bind: ro leaves the other flags of the source alone")
+            .needs("nosuid-terminals")
             .change(|spec, _| add(spec, "/v", "bind", "/dev/pts", &["bind", "ro"]))
             .sh(AT_V)
             .differs(
