@@ -3,6 +3,7 @@
 
 mod bad;
 mod cli;
+mod damaged;
 mod exec;
 mod hooks;
 mod host;
@@ -26,7 +27,7 @@ use berth_e2e::tests;
 use row::Row;
 
 tests![; minutes 60 [
-    command_lines, a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, netdevices, paths, privileges, process, users, as_systemd_mounts, unified]];
+    command_lines, a_fifo_is_no_configuration, a_lost_record_is_no_lost_container, nothing_joins_without_the_filter, a_killed_maker_leaves_nothing_for_ever, help_is_given, nobody_holds_up_a_start, of_two_at_once_one_is_refused, state_is_private, the_next_of_a_name_is_left_alone, bad, exec, hooks, identity, lifecycle, limits, mounts, namespaces, netdevices, paths, privileges, process, users, as_systemd_mounts, unified]];
 
 /// The rows of every subject.
 pub(crate) fn rows() -> Vec<Row> {
@@ -56,6 +57,18 @@ async fn subject(context: Context, rows: fn() -> Vec<Row>) -> Result<()> {
 
 async fn a_killed_maker_leaves_nothing_for_ever(_context: Context) -> Result<()> {
     tokio::task::spawn_blocking(cli::a_killed_maker_leaves_nothing_for_ever).await?
+}
+
+async fn a_fifo_is_no_configuration(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(damaged::a_fifo_is_no_configuration).await?
+}
+
+async fn a_lost_record_is_no_lost_container(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(damaged::a_lost_record_is_no_lost_container).await?
+}
+
+async fn nothing_joins_without_the_filter(_context: Context) -> Result<()> {
+    tokio::task::spawn_blocking(damaged::nothing_joins_without_the_filter).await?
 }
 
 async fn help_is_given(_context: Context) -> Result<()> {

@@ -255,9 +255,23 @@ fn bad() -> Vec<Row> {
         row("hooks: a relative path")
             .change(|spec, _| push(&mut spec["hooks"]["createRuntime"], json!({"path": "sh"})))
             .refused(&["hooks.createRuntime[0].path"]),
+        row("hooks: no signal is blocked")
+            .change(|spec, bundle| {
+                let told = format!("/SigBlk/w {}", bundle.text("signals"));
+                let args = json!(["sed", "-n", told, "/proc/self/status"]);
+                push(&mut spec["hooks"]["createRuntime"], json!({"path": "/bin/sed", "args": args}));
+            })
+            .see(|bundle| {
+                bundle.run()?;
+                Ok(std::fs::read_to_string(bundle.path("signals"))?)
+            })
+            .same(&["SigBlk:\t0000000000000000"]),
         row("hooks: a time-out of nothing")
             .change(|spec, _| {
-                push(&mut spec["hooks"]["createRuntime"], json!({"path": "/bin/true", "timeout": 0}))
+                push(
+                    &mut spec["hooks"]["createRuntime"],
+                    json!({"path": "/bin/sleep", "args": ["sleep", "2"], "timeout": 0}),
+                )
             })
             .refused(&["hooks.createRuntime[0].timeout"]),
         row("hooks: a list that is none")

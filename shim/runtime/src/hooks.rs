@@ -81,6 +81,7 @@ fn run(kind: &str, hook: &Hook, state: &str) -> Result<(), HookError> {
             command.env(key, value);
         }
     }
+    berth_sys::signal::by_default(&mut command);
     let mut child = command.spawn().map_err(|e| fail(e.to_string()))?;
     let mut talk = Talk::new(&mut child, state);
     let limit = hook.timeout().filter(|t| *t > 0).map(|t| Duration::from_secs(t.unsigned_abs()));

@@ -31,7 +31,8 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
     let container = match place.record() {
         Ok(record) => Container { place, record },
         // Half a container, whose maker was killed.
-        Err(_) if force => return place.remove(),
+        Err(_) if force && place.is_unbegun() => return place.remove(),
+        Err(error) if force => return Err(lost(&place, &error)),
         Err(error) => return Err(error),
     };
     if !force {
@@ -53,6 +54,15 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
         global.log.warn(&warning);
     }
     container.place.remove()
+}
+
+/// Without its record a container's processes and groups are not known, and who removed its directory would leave them for ever.
+fn lost(place: &Place, error: &OciError) -> OciError {
+    let dir = place.0.display();
+    OciError::State(format!(
+        "{error}: the record of the container's process and cgroup is lost; end them by hand (linux.cgroupsPath in {dir}/config.json), \
+         then remove {dir}"
+    ))
 }
 
 /// Kills the first process and waits for its end.

@@ -105,9 +105,6 @@ fn process(flags: &Parsed, context: &berth_runtime::Context) -> Result<Process, 
     }
     value["args"] = json!(argv);
     value["terminal"] = json!(flags.is_set("tty"));
-    if let Some(map) = value.as_object_mut() {
-        map.remove("consoleSize");
-    }
     change(flags, &mut value)?;
     serde_json::from_value(value).map_err(bad)
 }

@@ -18,9 +18,7 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
         super::container::must_be_found_again()?;
     }
     names.sort();
-    // One that is being made, or that somebody deletes meanwhile, is not there.
-    let all: Vec<Shown> =
-        names.iter().filter_map(|id| Container::load(global, id).ok()).map(|c| c.shown()).collect();
+    let all: Vec<Shown> = names.iter().filter_map(|id| loaded(global, id)).map(|c| c.shown()).collect();
     if flags.is_set("quiet") {
         all.iter().for_each(|c| println!("{}", c.id));
         return Ok(());
@@ -43,5 +41,20 @@ pub(crate) fn main(global: &Global, args: Vec<OsString>) -> Result<(), OciError>
             Ok(())
         }
         other => Err(OciError::Usage(format!("--format: {other:?} is neither table nor json"))),
+    }
+}
+
+/// One that is being made, or that somebody deletes meanwhile, is not there; one that cannot be read is told of.
+fn loaded(global: &Global, id: &str) -> Option<Container> {
+    match Container::load(global, id) {
+        Ok(container) => Some(container),
+        Err(error) => {
+            if global.root.join(id).join("state.json").exists() {
+                let text = format!("container {id}: {error}");
+                global.log.warn(&text);
+                eprintln!("berth-oci: {text}");
+            }
+            None
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! What is known of a container between two commands: a directory with its state, its configuration and its start socket.
 
 use std::fs::{DirBuilder, File};
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -106,8 +106,17 @@ impl Place {
 
     pub(crate) fn record(&self) -> Result<Record, OciError> {
         let path = self.0.join("state.json");
-        let text = std::fs::read(&path).map_err(|_| self.unknown())?;
+        let text = read(&path).map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => self.unknown(),
+            _ => OciError::State(format!("read {}: {error}", path.display())),
+        })?;
         from_json(&path.display().to_string(), &text)
+    }
+
+    /// Whether its maker was killed before there was a record: nothing can have been made by then.
+    pub(crate) fn is_unbegun(&self) -> bool {
+        let entries = std::fs::read_dir(&self.0);
+        entries.is_ok_and(|all| all.flatten().all(|entry| entry.file_name() == "state.json.new"))
     }
 
     /// Writes the record whole or not at all.
@@ -142,11 +151,12 @@ impl Place {
 
     /// The filter of a container whose configuration has one. Without it nothing may join.
     pub(crate) fn filter(&self, spec: &Spec) -> Result<Option<Program>, OciError> {
-        if spec.linux().as_ref().is_none_or(|linux| linux.seccomp().is_none()) {
-            return Ok(None);
-        }
         let path = self.0.join(FILTER);
-        let kept = std::fs::read(&path).about("read", &path)?;
+        let wanted = spec.linux().as_ref().is_some_and(|linux| linux.seccomp().is_some());
+        let kept = match read(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && !wanted => return Ok(None),
+            other => other.about("read", &path)?,
+        };
         let broken =
             || OciError::State(format!("{} is no compiled filter; delete the container", path.display()));
         Program::from_kept(&kept).ok_or_else(broken).map(Some)
@@ -202,8 +212,20 @@ fn short(dir: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
 }
 
+/// Reads a file, and nothing that only looks like one: whoever opens a FIFO waits for ever.
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut file =
+        File::options().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::Error::other("it is no regular file"));
+    }
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    Ok(text)
+}
+
 /// Reads a configuration.
 pub(crate) fn read_spec(path: &Path) -> Result<Spec, OciError> {
-    let text = std::fs::read(path).about("read", path)?;
+    let text = read(path).about("read", path)?;
     from_json(&path.display().to_string(), &text)
 }

@@ -65,6 +65,18 @@ pub fn reset() {
     }
 }
 
+/// Lets what `command` starts begin with default actions and no signal blocked, whatever this process has blocked or ignores.
+pub fn by_default(command: &mut std::process::Command) {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: between fork and exec only raw system calls on values of its own are made: nothing is allocated or locked.
+    unsafe {
+        command.pre_exec(|| {
+            reset();
+            Ok(())
+        });
+    }
+}
+
 /// Sleeps until a child of this process has changed its state. The first call blocks SIGCHLD for the calling thread, so one that
 /// arrives between two calls is not lost. For processes with one thread.
 pub fn await_child() {
