@@ -1,9 +1,8 @@
 //! Learning that the OOM killer struck.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{Mode as FileMode, OFlags, openat};
@@ -63,11 +62,30 @@ impl OomWatch {
 #[derive(Debug)]
 pub(crate) struct Notices {
     fd: OwnedFd,
-    /// All that were ever told.
-    told: AtomicU64,
+    told: Mutex<Told>,
     /// What was made of them once the counter was gone.
     judged: OnceLock<u64>,
 }
+
+#[derive(Debug, Default)]
+struct Told {
+    /// Notices that may still be of a kill that the counter did not show.
+    open: u64,
+    last: Option<Instant>,
+    /// The counter, when it was read last.
+    counter: u64,
+}
+
+impl Told {
+    /// The kernel tells every group below the one that ran out of memory; who was not killed soon after was not meant.
+    fn forget_old(&mut self) {
+        if self.last.is_some_and(|last| last.elapsed() > SOON) {
+            self.open = 0;
+        }
+    }
+}
+
+const SOON: Duration = Duration::from_secs(5);
 
 /// How long the notice of the removal is waited for. It takes a grace period of RCU, tens of milliseconds on a busy machine.
 const TRIES: u32 = 60;
@@ -80,9 +98,14 @@ impl Notices {
         let control = openat(&dir.fd, file, OFlags::RDONLY | OFlags::CLOEXEC, FileMode::empty())
             .map_err(CgroupError::io("open", dir.path.join(file)))?;
         dir.set("cgroup.event_control", &format!("{} {}", fd.as_raw_fd(), control.as_raw_fd()))?;
-        Ok(Self { fd, told: AtomicU64::new(0), judged: OnceLock::new() })
+        Ok(Self { fd, told: Mutex::default(), judged: OnceLock::new() })
     }
 
+    fn lock(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes what there is to take; how many notices are open.
     fn told(&self) -> std::result::Result<u64, Errno> {
         let mut news = [0; 8];
         let news = match read(&self.fd, &mut news) {
@@ -90,22 +113,36 @@ impl Notices {
             Err(Errno::AGAIN) => 0,
             Err(errno) => return Err(errno),
         };
-        Ok(self.told.fetch_add(news, Ordering::Relaxed) + news)
+        let mut told = self.lock();
+        told.forget_old();
+        if news > 0 {
+            told.open += news;
+            told.last = Some(Instant::now());
+        }
+        Ok(told.open)
     }
 
-    /// How often a group that is gone had run out of memory.
+    /// The counter could be read.
+    fn counted(&self, kills: u64) {
+        let mut told = self.lock();
+        if kills > told.counter {
+            (told.counter, told.open) = (kills, 0);
+        }
+    }
+
+    /// How many kills there were in a group that is gone.
     fn judge(&self) -> u64 {
         *self.judged.get_or_init(|| {
             for _ in 0..TRIES {
                 match self.told().unwrap_or(0) {
                     // Who dies of it has been told of before.
-                    0 => return 0,
+                    0 => break,
                     // That, or the removal: only with the second notice one knows.
                     1 => std::thread::sleep(WAIT),
-                    more => return more - 1,
+                    more => return self.lock().counter + more - 1,
                 }
             }
-            0
+            self.lock().counter
         })
     }
 }
@@ -115,8 +152,10 @@ pub(crate) fn kills(mode: Mode, places: &Places, notices: Option<&Notices>) -> O
     match mode {
         Mode::V2 => places.unified.as_ref()?.keyed("memory.events", "oom_kill"),
         Mode::V1 | Mode::Hybrid => match places.v1_dir("memory")?.read("memory.oom_control") {
-            Ok(text) => lookup(&text, "oom_kill"),
-            Err(_) => notices.map(Notices::judge),
+            Ok(text) => lookup(&text, "oom_kill")
+                .inspect(|kills| notices.into_iter().for_each(|notices| notices.counted(*kills))),
+            Err(Errno::NOENT | Errno::NODEV) => notices.map(Notices::judge),
+            Err(_) => None,
         },
     }
 }

@@ -72,6 +72,8 @@ struct Device {
     up: bool,
     addresses: Vec<Vec<u8>>,
     arrived: bool,
+    /// Whether the container had no device of the old name, so that one which is there now is this one.
+    alone: bool,
 }
 
 /// Devices that were moved. They come back when this is dropped, unless they were left to the container before.
@@ -133,7 +135,9 @@ impl Moved {
             return Err(io::Error::other(text));
         }
         let addresses = self.host.socket.addresses(link.index)?;
-        Ok(Device { name: name.into(), inside, index: link.index, up: link.up, addresses, arrived: false })
+        let alone = self.container.socket.link(name)?.is_none();
+        let (name, index, up) = (name.to_owned(), link.index, link.up);
+        Ok(Device { name, inside, index, up, addresses, arrived: false, alone })
     }
 
     /// The first name of a template that is free; empty if none is.
@@ -170,9 +174,12 @@ impl Moved {
         if !device.arrived && self.host.socket.link(&device.name)?.is_some() {
             return Ok(());
         }
-        // One that came in and could not be renamed is there under its old name.
-        let inside = if device.arrived { &device.inside } else { &device.name };
-        let Some(link) = self.container.socket.link(inside)? else { return Ok(()) };
+        // The kernel moves, then renames, then sets up: one that came in and no further has either name.
+        let link = match self.container.socket.link(&device.inside)? {
+            None if !device.arrived && device.alone => self.container.socket.link(&device.name)?,
+            found => found,
+        };
+        let Some(link) = link else { return Err(rustix::io::Errno::NODEV.into()) };
         self.container.socket.send(link.index, self.host.namespace.as_fd(), &device.name, device.up)?;
         settle(&self.host, &device.name, &device.addresses)
     }

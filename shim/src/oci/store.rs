@@ -185,7 +185,13 @@ impl Place {
         Ok(outcome?)
     }
 
+    /// The record last: whoever is killed in between leaves what a later `delete --force` understands.
     pub(crate) fn remove(&self) -> Result<(), OciError> {
+        for entry in std::fs::read_dir(&self.0).into_iter().flatten().flatten() {
+            if entry.file_name() != "state.json" {
+                let _the_whole_goes_next = std::fs::remove_file(entry.path());
+            }
+        }
         match std::fs::remove_dir_all(&self.0) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error).about("remove", &self.0),
             _ => Ok(()),
