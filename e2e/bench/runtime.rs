@@ -58,7 +58,7 @@ impl Size {
 
 /// Measures, and gives the section.
 pub(crate) fn run(size: &Size) -> anyhow::Result<String> {
-    if inside::is() {
+    if berth_e2e::world::is_inside() {
         return tables(size, Mode::Unified);
     }
     let tag = Tag::next();

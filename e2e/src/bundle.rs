@@ -56,7 +56,10 @@ impl Bundle {
     /// The command without any flag.
     fn command(&self) -> anyhow::Result<Command> {
         let plain = self.runtime.command()?;
-        self.filter.as_ref().map_or(Ok(plain), |filter| filter.around(&self.runtime.command()?))
+        match &self.filter {
+            Some(filter) => filter.around(&plain),
+            None => Ok(plain),
+        }
     }
 
     /// The container's id, and the name of its cgroup.

@@ -23,4 +23,5 @@ pub mod registry;
 pub mod samples;
 pub mod tag;
 pub mod vm;
+pub mod world;
 pub mod yard;

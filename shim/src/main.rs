@@ -13,6 +13,7 @@ mod oom;
 mod phase;
 mod pod;
 mod reaper;
+mod regular;
 mod sandbox;
 mod say;
 mod serve;

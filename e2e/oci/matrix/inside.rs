@@ -4,17 +4,8 @@
 use super::judge;
 use anyhow::{Context as _, Result, bail};
 use berth_e2e::harness::Context;
-use std::process::Stdio;
+use berth_e2e::world;
 use tokio::process::Command;
-
-const INSIDE: &str = "BERTH_E2E_INSIDE";
-
-/// A world of which only the unified hierarchy is visible.
-const UNIFIED: &str = "set -eu
-umount -l /sys/fs/cgroup
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
-exec \"$@\"
-";
 
 /// A world as systemd makes it: the root is shared, /dev and what is below it have more flags.
 const SYSTEMD: &str = "set -eu
@@ -34,7 +25,7 @@ pub(super) async fn unified(context: &Context) -> Result<()> {
     if judge::only_unified() {
         return Err(context.skip("only the unified hierarchy is there already"));
     }
-    again(context, UNIFIED, "matrix::").await
+    again(context, world::UNIFIED, "matrix::").await
 }
 
 /// Runs the rows on mounts where they are as systemd makes them. On a machine that is so anyway they have been run.
@@ -45,15 +36,13 @@ pub(super) async fn systemd(context: &Context) -> Result<()> {
     again(context, SYSTEMD, "matrix::mounts").await
 }
 
-async fn again(context: &Context, world: &str, tests: &str) -> Result<()> {
-    if std::env::var_os(INSIDE).is_some() {
+async fn again(context: &Context, shown: &str, tests: &str) -> Result<()> {
+    if world::is_inside() {
         return Err(context.skip("this is another world already"));
     }
-    let mut command = Command::new("unshare");
-    command.args(["--mount", "--cgroup", "--propagation", "private", "sh", "-c", world, "sh"]);
-    command.arg(std::env::current_exe()?).args(["--jobs", "2", tests]);
-    command.env(INSIDE, "1").env_remove("BERTH_E2E_SHARD");
-    let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await.context("unshare")?;
+    let mut command = Command::from(world::inside(shown)?);
+    command.args(["--jobs", "2", tests]).env_remove("BERTH_E2E_SHARD").kill_on_drop(true);
+    let output = command.output().await.context("unshare")?;
     if !output.status.success() {
         let (said, words) =
             (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

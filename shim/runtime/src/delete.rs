@@ -4,12 +4,13 @@ use crate::args::{Created, Hooked};
 use crate::error::Error;
 use crate::hooks;
 
-/// Kills what is left of a container and removes its cgroup and its class of service. Can be repeated; the first process is the caller's to reap.
+/// Kills what is left of a container and removes its cgroup and its class of service. Can be repeated; the first process is
+/// the caller's to reap.
 ///
 /// Gives what went wrong without being a reason to fail: a poststop hook.
 ///
 /// # Errors
-/// The cgroup cannot be emptied or removed.
+/// The cgroup cannot be emptied or removed, or the class of service.
 pub fn delete(created: &Created) -> Result<Vec<String>, Error> {
     crate::kill(&created.pidfd, 9)?;
     delete_parts(created.context.hooked(), Some(&created.cgroup))

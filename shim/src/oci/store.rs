@@ -1,7 +1,7 @@
 //! What is known of a container between two commands: a directory with its state, its configuration and its start socket.
 
 use std::fs::{DirBuilder, File};
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
@@ -12,6 +12,7 @@ use berth_runtime::seccomp::Program;
 use serde::{Deserialize, Serialize};
 
 use super::{About, Global, OciError, from_json};
+use crate::regular::read;
 
 /// The record of a container.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -216,18 +217,6 @@ fn write(path: &Path, text: &[u8]) -> Result<(), OciError> {
 
 fn short(dir: &File, name: &str) -> PathBuf {
     PathBuf::from(format!("/proc/self/fd/{}/{name}", dir.as_raw_fd()))
-}
-
-/// Reads a file, and nothing that only looks like one: whoever opens a FIFO waits for ever.
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    let mut file =
-        File::options().read(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(std::io::Error::other("it is no regular file"));
-    }
-    let mut text = Vec::new();
-    file.read_to_end(&mut text)?;
-    Ok(text)
 }
 
 /// Reads a configuration.

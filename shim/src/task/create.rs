@@ -133,7 +133,7 @@ impl Arguments {
 
 /// Reads a configuration. From bytes, as everywhere in this binary: a second kind of source would double the parser.
 pub(crate) fn load(config: &Path) -> Result<Spec, CallError> {
-    let bytes = std::fs::read(config).step(|| format!("read {}", config.display()))?;
+    let bytes = crate::regular::read(config).step(|| format!("read {}", config.display()))?;
     let parsed = serde_json::from_slice(&bytes);
     parsed.map_err(|error| CallError::request("bundle", format!("{}: {error}", config.display())))
 }

@@ -44,8 +44,7 @@ pub(super) fn attach(
     berth_sys::mount::attach(&tree, &place).at("attach root file system", &path)?;
     // The copy of a shared mount still follows that one: what the host mounts on its directory would come in, with
     // `rootfsPropagation: shared` as well, and nobody asked for that. Volumes are copies of their own.
-    super::bind::propagate(&tree, Propagation::Private, false)
-        .at("cut off from the host's the mount of root file system", &path)?;
+    super::bind::propagate(&tree, Propagation::Private, false).at("cut off from the host's mounts", &path)?;
     Ok(tree)
 }
 
